@@ -70,7 +70,7 @@ class KeptInputMiddleware(ForBrowsers):
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        if not _is_of_admin(request):
+        if not _is_of_admin(request) or _is_of_script(request):
             return response
         if request.method == "POST":
             return _sign_in_page(request, _collect(request)) if _refuses_session(request, response) else response
@@ -92,7 +92,7 @@ def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def _recover(request: HttpRequest) -> HttpResponse | None:
     """Return the page that gets the input, or that to sign in. Return None for no input, or that of another site."""
-    if not _is_of_admin(request) or not _is_from_here(request):
+    if not _is_of_admin(request) or not _is_from_here(request) or _is_of_script(request):
         return None
     is_login = request.path_info == reverse("admin:login")
     kept = _load(request.POST.get(_FIELD, "")) if is_login else _collect(request)
@@ -106,6 +106,11 @@ def _recover(request: HttpRequest) -> HttpResponse | None:
 
 def _is_of_admin(request: HttpRequest) -> bool:
     return request.path_info.startswith(reverse("admin:index"))
+
+
+def _is_of_script(request: HttpRequest) -> bool:
+    """Return whether a script sends the request, which will do so again, and not a person who has pressed a button."""
+    return request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
 
 
 def _is_from_here(request: HttpRequest) -> bool:

@@ -212,6 +212,17 @@ def test_form__with_the_token_of_an_earlier_session__is_filled_again() -> None:
     assert not Segment.objects.exists()
 
 
+@pytest.mark.parametrize("is_signed_in", [True, False])
+def test_form__sent_by_a_script_for_a_preview__is_not_kept(is_signed_in: bool) -> None:
+    flag = FlagFactory.create()
+    client = strict_client(is_signed_in=is_signed_in)
+    preview = page_of(flag, "preview")
+    response = client.post(preview, {"description": "Typed"}, headers={**HERE, "Sec-Fetch-Mode": "cors"})
+    assert response.status_code == 403
+    assert not kept_in(response)
+    assert "kept_input" not in client.session
+
+
 def test_form__without_session_and_token__leads_through_the_page_to_sign_in() -> None:
     client = strict_client(is_signed_in=False)
     response = client.post(reverse("admin:flags_segment_add"), {"key": "new"}, headers=HERE)
