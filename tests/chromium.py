@@ -18,6 +18,8 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--process-per-site",
+    "--renderer-process-limit=1",
 )
 
 _PATIENCE = 30_000  # milliseconds, for pages on a machine that has much else to do

@@ -15,7 +15,7 @@ from config.keys.environments import create_environment
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.models import Experiment
-from tests.browser.conftest import Visit
+from tests.browser.conftest import PASSWORD, Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
 
@@ -28,6 +28,11 @@ RULES = [
 
 
 def test_overview__after_signing_in__is_the_first_page(visit: Visit) -> None:
+    visit.page.context.clear_cookies()
+    visit.open("/")
+    visit.page.fill("#id_username", "ada")
+    visit.page.fill("#id_password", PASSWORD)
+    visit.page.get_by_role("button", name="Log in").click()
     expect(visit.page).to_have_url(visit.root + "/admin/")
     expect(visit.page.get_by_role("heading", name="Changed today")).to_be_visible()
 
@@ -225,7 +230,8 @@ def test_flag__saved_from_a_tab_of_the_other_environment__is_refused(visit: Visi
     expect(other.get_by_text("in Staging").first).to_be_visible()
     visit.page.fill("#id_description", "Meant for production")
     visit.page.get_by_role("button", name="Save", exact=True).click()
-    expect(visit.page.locator(".errornote")).to_contain_text("You opened this page in another environment")
+    why = visit.page.locator(".errornote", has_text="You opened this page in another environment")
+    expect(why).to_be_visible()
     expect(visit.page.locator("#id_description")).to_have_value("Meant for production")
     assert stored().description == ""
 

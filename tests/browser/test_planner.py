@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transa
 @pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
 def test_planner__asked_from_the_sidebar__answers_under_an_address_that_can_be_kept(visit: Visit) -> None:
     page = visit.page
+    visit.open("/admin/")
     page.get_by_role("link", name="Planner").click()
     page.get_by_label("Baseline").fill("2")
     page.get_by_role("button", name="Plan").click()
