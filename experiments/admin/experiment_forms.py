@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.forms.widgets import Script
+from django.http import QueryDict
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from config.admin.conflicts import Conflict
 from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, ReasonField, StrictForm, TextField
 from config.admin.numbers import NumberField, PercentageField, PercentField
 from config.errors import Detail, DomainError
@@ -167,14 +169,24 @@ class GuidedForm(StrictForm, forms.Form):
 
     def __init__(self, data: Any, *, names: Iterable[str], experiment: Experiment | None, asks_reason: bool) -> None:
         super().__init__(data, label_suffix="")
+        self.conflict: Conflict | None = None
         self.names = list(names)
         for name in self.names:
             self.fields[name] = deepcopy(NewDraftForm.base_fields[name])
             if experiment is not None and name in COLUMNS:
                 self.initial[name] = getattr(experiment, COLUMNS[name])
+        if experiment is not None:
+            self.fields["version"] = deepcopy(NewDraftForm.base_fields["version"])
+            self.initial["version"] = experiment.etag
         if asks_reason:
             self.fields["reason"] = ReasonField()
             self.fields["reason"].required = True
+
+    def resolve(self, conflict: Conflict) -> None:
+        """Show two versions. If this form is sent again, it replaces what somebody else has saved."""
+        self.conflict, data = conflict, cast(QueryDict, self.data).copy()
+        data["version"] = conflict.version
+        self.data = data
 
     @property
     def values(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -15,7 +15,7 @@ from config.admin.current_environment import check_environment
 from config.admin.kept_input import sent_input
 from config.admin.reasons import reason_setting
 from config.admin.site import DomainAdmin, writer_here
-from config.errors import DomainError
+from config.errors import DomainError, ErrorCode
 from config.models import ReasonSetting
 from experiments.admin.experiment_forms import PLAN_FIELDS, TWO_EQUAL_VARIANTS, GuidedForm
 from experiments.lifecycle import changes
@@ -113,8 +113,9 @@ class GuidedPages(DomainAdmin):
             except DomainError as refusal:
                 form.add_refusal(refusal)
             else:
-                self.succeed(request, f"{step.title} of {saved.key} is saved.")
-                return HttpResponseRedirect(self._address_after(request, step, saved))
+                if saved is not None:
+                    self.succeed(request, f"{step.title} of {saved.key} is saved.")
+                    return HttpResponseRedirect(self._address_after(request, step, saved))
         context = {
             **self.form_context(request, str(experiment.pk) if experiment else None),
             "original": experiment,
@@ -127,12 +128,19 @@ class GuidedPages(DomainAdmin):
         }
         return self.page(request, _TEMPLATE, context)
 
-    def _save(self, request: HttpRequest, form: GuidedForm, experiment: Experiment | None) -> Experiment:
-        common = {"reason": form.cleaned_data.get("reason", ""), **writer_here(request)}
-        if experiment is not None:
-            return changes.update_experiment(key=experiment.key, changes=form.values, **common)
-        key = form.cleaned_data["key"]
-        return changes.create_experiment(key=key, variants=TWO_EQUAL_VARIANTS, **form.values, **common)
+    def _save(self, request: HttpRequest, form: GuidedForm, experiment: Experiment | None) -> Experiment | None:
+        """Save the step, or return None if somebody else has saved the experiment since the step was opened."""
+        values = {"reason": "", **form.cleaned_data}
+        if experiment is None:
+            key, common = values["key"], {"reason": values["reason"], **writer_here(request)}
+            return changes.create_experiment(key=key, variants=TWO_EQUAL_VARIANTS, **form.values, **common)
+        try:
+            return cast(Experiment, self.rewrite(request, experiment, values))
+        except DomainError as refusal:
+            if refusal.code is not ErrorCode.PRECONDITION_FAILED:
+                raise
+            form.resolve(self.find_conflict(request, experiment, values))
+            return None
 
     def _address_after(self, request: HttpRequest, step: GuidedStep, experiment: Experiment) -> str:
         """Return the next page: the one before if it was asked for, and after the last step the start."""

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from config.models import Environment, ReasonSetting
 from experiments.admin.guided import STEPS
-from experiments.lifecycle.changes import get_experiment, start_experiment
+from experiments.lifecycle.changes import get_experiment, start_experiment, update_experiment
 from experiments.models import Experiment
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
@@ -166,3 +166,33 @@ def test_guided__without_the_right__is_refused() -> None:
     draft, viewer = ExperimentFactory(key="e"), sign_in("experiments.view_experiment")
     assert viewer.get(address(draft, "plan")).status_code == 403
     assert viewer.get(reverse(ADD)).status_code == 403
+
+
+def test_step__that_somebody_else_has_saved_meanwhile__shows_both_versions(production: Environment) -> None:
+    experiment, client = ExperimentFactory(key="button"), sign_in()
+    page = address(experiment, "hypothesis")
+    typed = sent(client, page, hypothesis="Mine", owner="Shop")
+    at = {"environment": production, "actor": ACTOR, "at": NOON}
+    update_experiment(key="button", changes={"hypothesis": "Theirs"}, **at)
+    before = revision()
+    conflict = client.post(page, typed)
+    text = text_of(conflict)
+    assert "Two versions of button" in text
+    assert 'hypothesis "Theirs" "Mine"' in text
+    assert revision() == before
+    again = {**typed, "version": conflict.context["form"]["version"].value()}
+    assert client.post(page, again).url == address(experiment, "audience")
+    experiment = get_experiment("button", production)
+    assert (experiment.hypothesis, experiment.owner) == ("Mine", "Shop")
+
+
+def test_step__of_what_somebody_else_has_saved__keeps_the_fields_of_other_steps(production: Environment) -> None:
+    experiment, client = ExperimentFactory(key="button"), sign_in()
+    page = address(experiment, "hypothesis")
+    typed = sent(client, page, hypothesis="Mine")
+    update_experiment(key="button", changes={"percentage": 10}, environment=production, actor=ACTOR, at=NOON)
+    conflict = client.post(page, typed)
+    assert "Two versions of button" in text_of(conflict)
+    client.post(page, {**typed, "version": conflict.context["form"]["version"].value()})
+    experiment = get_experiment("button", production)
+    assert (experiment.hypothesis, experiment.percentage) == ("Mine", 10)

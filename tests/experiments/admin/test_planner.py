@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+import xml.dom.minidom
 from datetime import timedelta
 from typing import Any
 
@@ -222,3 +225,45 @@ def test_planner__no_effect__is_the_smallest_effect_of_the_experiment(reader: Ad
     ExperimentFactory(key="e", minimum_effect=0.08)
     text = text_of(reader.get(PAGE, {"mde": "", "baseline": "0.1", "experiment": "e"}))
     assert "To detect an increase of 8 %, from 10 % to 10.8 %" in text
+
+
+# --- the charts as files ---------------------------------------------------------------------------------------------
+
+
+RATE = {"mde": "0.05", "baseline": "0.1", "users_per_day": "5000"}
+
+
+def test_chart__of_a_plan__is_a_drawing_to_download(reader: AdminClient) -> None:
+    body = reader.get(PAGE, RATE).content.decode()
+    [link] = re.findall(r'href="([^"]+[.]svg[^"]*)" download', body)
+    response = reader.get(html.unescape(link))
+    assert response["Content-Type"] == "image/svg+xml"
+    assert response["Content-Disposition"] == 'attachment; filename="plan-users.svg"'
+    [drawing] = xml.dom.minidom.parseString(response.content).getElementsByTagName("svg")[:1]
+    assert drawing.getAttribute("aria-label") == "Smallest detectable effect by users in each variant"
+    assert "To detect an increase of 5 %, from 10 % to 10.5 %" in text_of(response)
+
+
+@time_machine.travel(NOON + 5 * DAY, tick=False)
+def test_chart__by_day__is_there_for_a_running_experiment(reader: AdminClient) -> None:
+    experiment = ExperimentFactory(key="checkout", running=True)
+    for number in range(200):
+        assign(experiment.pk, f"user-{number}", ("control", "green")[number % 2], NOON)
+        if number % 5 == 0:
+            EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + DAY)
+    query = {"mde": "0.05", "experiment": "checkout"}
+    assert f"{PAGE}days.svg" in reader.get(PAGE, query).content.decode()
+    response = reader.get(f"{PAGE}days.svg", query)
+    [drawing] = xml.dom.minidom.parseString(response.content).getElementsByTagName("svg")[:1]
+    assert drawing.getAttribute("aria-label") == "Smallest detectable effect by day"
+    assert "31 Jan 2026 5 Mar 2026" in text_of(response)
+
+
+@pytest.mark.parametrize(("kind", "query"), [("other", RATE), ("days", RATE), ("users", {}), ("users", {"mde": "x"})])
+def test_chart__that_does_not_exist__is_not_found(reader: AdminClient, kind: str, query: dict[str, str]) -> None:
+    assert reader.get(f"{PAGE}{kind}.svg", query).status_code == 404
+
+
+@pytest.mark.django_db
+def test_chart__without_the_right__is_refused() -> None:
+    assert sign_in("flags.view_flag").get(f"{PAGE}users.svg", RATE).status_code == 403

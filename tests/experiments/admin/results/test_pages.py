@@ -207,7 +207,8 @@ def test_results__links_to_files__have_what_the_page_shows(
     client = sign_in()
     links = re.findall(r'href="([^"]+)" download', client.get(address(running), asked_for).content.decode())
     table, document, *plots = (client.get(unescape(link)) for link in links)
-    assert [plot["Content-Type"] for plot in plots] == 2 * ["image/svg+xml"]
+    expected = 3 if "breakdown" in asked_for else 2
+    assert [plot["Content-Type"] for plot in plots] == expected * ["image/svg+xml"]
     assert table.status_code == 200
     assert document.json()["control"] == control
     assert ("breakdown" in document.json()) == ("breakdown" in asked_for)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import xml.dom.minidom
 
 import pytest
@@ -77,6 +79,23 @@ def test_plot__of_each_kind__is_a_drawing_with_a_name_of_its_own(running: Experi
     text = text_of(response)
     assert "green" in text
     assert "120 users as of" in text
+
+
+def test_plot__of_a_breakdown__has_a_row_for_each_value(running: Experiment) -> None:
+    for number in range(60, 120):
+        report(running, f"green-{number}", "green", "purchase", country="DE")
+        report(running, f"control-{number}", "control", *["purchase"] * (number % 2), country="DE")
+    address_of_plot = address(running, "plot", 0, "breakdown")
+    client, query = sign_in(), "?breakdown=country"
+    body = client.get(address(running) + query).content.decode()
+    [link] = re.findall(f'href="({address_of_plot}[?][^"]*)"', body)
+    response = client.get(html.unescape(link))
+    assert response["Content-Disposition"] == 'attachment; filename="button-purchase-breakdown.svg"'
+    [drawing] = xml.dom.minidom.parseString(response.content).getElementsByTagName("svg")[:1]
+    assert drawing.getAttribute("aria-label") == "purchase in button by country"
+    for words in ("DE green", "not recorded green"):
+        assert words in text_of(response)
+    assert client.get(address_of_plot).status_code == 404
 
 
 def test_plot__that_does_not_exist__is_not_found(running: Experiment) -> None:

@@ -1,0 +1,191 @@
+"""A plan in words, cards and charts, for the page of the planner. It writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from django.utils.dateformat import format as date_format
+
+from experiments.planner.curve import Curve, Point, draw, points_over_users, users_shown
+from experiments.planner.forecast import DetectableDay
+from experiments.planner.guardrails import GuardrailPlan
+from experiments.planner.history import History
+from experiments.planner.plan import Plan
+from experiments.planner.question import Assumptions, Kind
+from experiments.planner.sizes import Size
+from experiments.stats.charts import Scale, Tick
+from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The users and days that one test needs.
+
+    `headline` is the days, or the users where the days are not known.
+    """
+
+    headline: str
+    users: str
+    per_variant: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsersChart:
+    """The smallest detectable effect by users per variant, with marks at the planned users."""
+
+    curve: Curve
+    ticks: Sequence[Tick]
+    fixed_horizon_at: float
+    always_valid_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """A day of a running experiment, and the smallest effect that is detectable at its end."""
+
+    day: date
+    users: str
+    fixed_horizon: str
+    always_valid: str
+    is_forecast: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DaysChart:
+    """The smallest detectable effect by day.
+
+    `today` is where the forecast begins; None without a forecast.
+    """
+
+    curve: Curve
+    days: Sequence[DayRow]
+    today: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailRow:
+    """A guardrail, and the users that each test needs until it is shown safe."""
+
+    metric: str
+    margin: str
+    always_valid: str
+    fixed_horizon: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What the page shows of a plan. `history` says which past data it is based on, `notes` what else it assumes."""
+
+    question: str
+    fixed_horizon: Answer
+    always_valid: Answer
+    history: str | None
+    notes: Sequence[str]
+    guardrails: Sequence[GuardrailRow]
+    by_users: UsersChart
+    by_days: DaysChart | None
+
+
+def percent(share: float) -> str:
+    """Return a percentage without trailing zeros: `5 %`, `10.5 %`."""
+    digits = format_percent(share).removesuffix(" %")
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
+
+
+def build_panel(plan: Plan) -> Panel:
+    assumed = plan.assumptions
+    return Panel(
+        question=_question(assumed),
+        fixed_horizon=_answer(plan.fixed_horizon, assumed),
+        always_valid=_answer(plan.always_valid, assumed),
+        history=None if plan.history is None else _describe_history(plan.history, assumed),
+        notes=list(_notes(assumed)),
+        guardrails=[_guardrail_row(guardrail) for guardrail in plan.guardrails],
+        by_users=_by_users(plan),
+        by_days=_by_days(plan.detectable, assumed) if plan.detectable else None,
+    )
+
+
+def _question(assumed: Assumptions) -> str:
+    """Return the effect in words: `an increase of 5 %, from 10 % to 10.5 %`."""
+    write = percent if assumed.kind is Kind.RATE else format_number
+    after = assumed.baseline * (1 + assumed.mde)
+    direction = "an increase" if assumed.mde > 0 else "a decrease"
+    return f"{direction} of {percent(abs(assumed.mde))}, from {write(assumed.baseline)} to {write(after)}"
+
+
+def _answer(size: Size, assumed: Assumptions) -> Answer:
+    users = f"{size.users:,} users"
+    days = None if size.days is None else f"{size.days:,} day{'' if size.days == 1 else 's'}"
+    which = "each" if assumed.are_alike else "the smallest"
+    return Answer(
+        headline=days or users,
+        users=users if days else "",
+        per_variant=f"{size.users_per_variant:,} in {which} of {assumed.variants} variants",
+    )
+
+
+def _describe_history(history: History, assumed: Assumptions) -> str:
+    """Return `Based on checkout, 31 Jan 2026 to 5 Feb 2026: 100 users, 20 a day.` or more."""
+    is_experiment = history.experiment is not None
+    source = history.experiment.key if history.experiment else "all users"
+    period = f"{date_format(history.start, 'j M Y')} to {date_format(history.end, 'j M Y')}"
+    pace = history.users_per_day
+    users = f"{history.users:,} users, {format_number(round(pace) if pace >= 10 else pace)} a day"
+    if history.baseline is None:
+        return f"Based on {source}, {period}: {users}."
+    value = percent(history.baseline) if assumed.kind is Kind.RATE else format_number(history.baseline)
+    deviation = history.standard_deviation
+    spread = "" if deviation is None else f", standard deviation {format_number(deviation)}"
+    whose = "the control has" if is_experiment else "their baseline is"
+    return f"Based on {source}, {period}: {users}; {whose} {value}{spread}."
+
+
+def _notes(assumed: Assumptions) -> Iterator[str]:
+    if assumed.variance_reduction:
+        yield f"CUPED is expected to remove {percent(assumed.variance_reduction)} of the variance."
+    if assumed.maturity_days and assumed.users_per_day:
+        days = f"{assumed.maturity_days} day{'' if assumed.maturity_days == 1 else 's'}"
+        yield f"The days include {days} at the end, until the windows of the last users are over."
+
+
+def _guardrail_row(guardrail: GuardrailPlan) -> GuardrailRow:
+    tolerance = guardrail.tolerance
+    margin = f"{tolerance.absolute:g}" if tolerance.relative is None else percent(tolerance.relative)
+    sizes = (
+        "no past data" if guardrail.baseline is None else "too many" if size is None else f"{size.users:,} users"
+        for size in (guardrail.always_valid, guardrail.fixed_horizon)
+    )
+    return GuardrailRow(guardrail.definition.key, margin, *sizes)
+
+
+def _by_users(plan: Plan) -> UsersChart:
+    most = users_shown(plan.always_valid.users_per_variant)
+    scale = Scale(0.0, most)
+    curve = draw(points_over_users(plan.baseline, plan.demands, most), plan.assumptions.mde, percent)
+    return UsersChart(
+        curve,
+        [Tick(f"{users:,.0f}", scale.at(users)) for users in scale.ticks()],
+        scale.at(plan.fixed_horizon.users_per_variant),
+        scale.at(plan.always_valid.users_per_variant),
+    )
+
+
+def _by_days(days: Sequence[DetectableDay], assumed: Assumptions) -> DaysChart:
+    last = max(1, len(days) - 1)
+    points = [Point(100 * index / last, day.fixed_horizon, day.always_valid) for index, day in enumerate(days)]
+    past = sum(not day.is_forecast for day in days)
+    return DaysChart(
+        draw(points, assumed.mde, percent),
+        [_day_row(day) for day in days],
+        round(100 * (past - 1) / last, 2) if past < len(days) else None,
+    )
+
+
+def _day_row(day: DetectableDay) -> DayRow:
+    fixed_horizon, always_valid = (
+        NO_FIGURE if effect is None else percent(effect) for effect in (day.fixed_horizon, day.always_valid)
+    )
+    return DayRow(day.day, f"{day.users:,}", fixed_horizon, always_valid, day.is_forecast)
