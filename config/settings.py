@@ -246,7 +246,7 @@ UNFOLD = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("config/halyard.svg")}],
     "SITE_URL": None,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda _: static("config/admin.css")],
+    "STYLES": [lambda _: static("config/fonts.css"), lambda _: static("config/admin.css")],
     "SCRIPTS": [lambda _: static("config/local_times.js")],
     "GLOBAL_CALLBACK": "config.admin.current_environment.page_context",
     "DASHBOARD_CALLBACK": "experiments.admin.dashboard.add_overview",
