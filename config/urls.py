@@ -24,6 +24,7 @@ from experiments.api.planner_views import PlannerViewSet
 from experiments.api.result_views import ResultViewSet
 from flags.api.evaluation_views import EvaluationViewSet
 from flags.api.flag_views import FlagHistoryViewSet, FlagViewSet
+from flags.api.kill_switches import KillSwitchViewSet
 from flags.api.previews import PreviewViewSet
 from flags.api.promotion import PromotionViewSet
 from flags.api.rulesets import RulesetViewSet
@@ -102,6 +103,7 @@ urlpatterns = [
     path("v1/keys", KeyViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/keys/<str:key_id>", KeyViewSet.as_view({"get": "retrieve", "patch": "partial_update"})),
     path("v1/keys/<str:key_id>/revoke", KeyViewSet.as_view({"post": "revoke"})),
+    path("v1/hooks/<str:hook_id>", KillSwitchViewSet.as_view({"post": "switch_off"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
     path("v1/schema", SchemaView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),

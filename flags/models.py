@@ -280,3 +280,31 @@ class RecentUserSampling(models.Model):
 
     def __str__(self) -> str:
         return f"the sample of {self.environment}"
+
+
+class KillSwitch(models.Model):
+    """A credential that may switch these flags off in one environment. Only the hash of its token is stored.
+
+    It names flags by their keys, so that it goes on to work for a flag that is deleted and created again.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=NAME_LENGTH)
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="kill_switches")
+    flags: models.JSONField[list[str], list[str]] = models.JSONField(default=list)
+    prefix = models.CharField(max_length=20, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    version = models.BigIntegerField(editable=False)
+    created_at = models.DateTimeField(editable=False)
+    revoked_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        verbose_name_plural = "kill switches"
+        ordering = ("-created_at", "-id")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.version}"'

@@ -46,6 +46,7 @@ _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
         (
             _Item("Environments", "layers", "config", "environment"),
             _Item("API keys", "key", "config", "apikey"),
+            _Item("Kill switches", "emergency", "flags", "killswitch"),
             _Item("Webhooks", "webhook", "config", "webhook"),
             _Item("Users", "person", "auth", "user"),
             _Item("Groups", "group", "auth", "group"),

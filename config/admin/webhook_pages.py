@@ -172,6 +172,13 @@ class WebhookAdmin(SendsMessages):
         consequences = ("Messages that wait are not sent.", "The log of its deliveries is deleted, too.")
         return Confirmation(f"Delete {obj}?", consequences, "Delete")
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A webhook hands on what the change log has, so it takes the right to see that."""
+        return bool(super().has_add_permission(request) and request.user.has_perm("config.view_change"))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(super().has_change_permission(request, obj) and request.user.has_perm("config.view_change"))
+
     def response_add(self, request: HttpRequest, obj: Webhook, post_url_continue: str | None = None) -> HttpResponse:
         """Return a page with the secret, which is not shown again."""
         return self._show_secret(request, obj, getattr(request, "secret", ""))

@@ -16,6 +16,7 @@ TAGS = {
     "Users": "All that is stored of one user.",
     "Environments": "Environments, each with its own state of every flag.",
     "Keys": "API keys.",
+    "Kill switches": "How an alert manager switches flags off.",
     "Audit": "Who changed what, when and why.",
 }
 """The groups of operations, each with its description."""
@@ -65,6 +66,7 @@ PATHS = (
     "/v1/keys",
     "/v1/keys/{key_id}",
     "/v1/keys/{key_id}/revoke",
+    "/v1/hooks/{hook_id}",
     "/v1/audit",
 )
 _METHODS = ("post", "get", "patch", "delete")

@@ -192,7 +192,14 @@ SECURITY_SCHEMES = {
         "`X-CSRFToken`. `X-Environment` names the environment; without it, the default "
         "environment is used.",
     },
+    "killSwitchToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`Authorization: Bearer <token>` with the token of a kill switch.",
+    },
 }
+CALLERS = ("bearerKey", "headerKey", "adminSession")
+"""The ways to authenticate for all operations but those with credentials of their own."""
 
 
 def complete_document(result: Schema, **_: Any) -> Schema:
@@ -230,7 +237,10 @@ class EnvelopeSchema(AutoSchema):
         """One of these is enough. If ANONYMOUS_SCOPE is set, callers on the machine itself need
         none.
         """
-        return [{scheme: []} for scheme in SECURITY_SCHEMES]
+        own: str = getattr(self.view, "own_credentials", "")
+        if own:
+            return [{own: []}]
+        return [{scheme: []} for scheme in CALLERS]
 
     def _get_request_for_media_type(self, serializer: Any, direction: Any = "request") -> Any:
         schema, _ = super()._get_request_for_media_type(serializer, direction)

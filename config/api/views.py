@@ -42,6 +42,8 @@ class ApiViewSet(GenericViewSet[Any]):
     """The actions that evaluate flags for a user, whose failures metrics count as such."""
     never_waits: ClassVar[Collection[str]] = ()
     """The actions that need no database at all, so that they are answered however many requests wait for it."""
+    own_credentials: ClassVar[str] = ""
+    """The security scheme of the document, for views whose callers have other credentials than all others."""
     keeps_history: ClassVar[bool] = True
     """Whether what it writes gets entries in the history, with their `X-Change-Reason`."""
     _staleness: int | None = None

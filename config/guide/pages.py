@@ -92,6 +92,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "settings.md",
             "environments-and-keys.md",
             "webhooks.md",
+            "kill-switches.md",
             "commands.md",
             "maintenance.md",
         ),

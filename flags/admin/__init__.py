@@ -1,3 +1,3 @@
-"""The admin pages of flags and segments."""
+"""The admin pages of flags, segments and kill switches."""
 
-from flags.admin import flags, segments  # noqa: F401 (registers the pages)
+from flags.admin import flags, kill_switches, segments  # noqa: F401 (registers the pages)

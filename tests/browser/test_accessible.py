@@ -75,6 +75,8 @@ def addresses() -> Iterator[str]:
     yield f"experiments/metric/{Metric.objects.all()[0].pk}/change/"
     yield f"config/environment/{Environment.objects.all()[0].pk}/change/"
     yield "auth/user/1/change/"
+    yield "flags/killswitch/"
+    yield "flags/killswitch/add/"
     yield "config/webhook/"
     yield "config/webhook/add/"
     for page in ("change", "history", "test", "pause"):

@@ -22,7 +22,7 @@ class Admission(Enum):
     READ = auto()
     """The caller may call the operation."""
     READ_OF_BROWSER = auto()
-    """Only the database knows whether this browser is signed in."""
+    """Only the database knows whether this browser is signed in, or this kill switch exists."""
     DISCARD = auto()
     """The request of a known caller is refused. Many clients send all of a body before they read the answer."""
     WITHHOLD = auto()
@@ -38,6 +38,8 @@ def admit(environ: dict[str, Any]) -> Admission:
     view = view_of(environ)
     if view is not None and not hasattr(view, "cls"):  # a page, such as one of the admin, where no key counts
         return Admission.READ_OF_BROWSER if is_short and _has_cookies(environ) else Admission.WITHHOLD
+    if view is not None and getattr(view.cls, "own_credentials", False):  # only the database knows these callers
+        return Admission.READ_OF_BROWSER if is_short and "HTTP_AUTHORIZATION" in environ else Admission.WITHHOLD
     try:
         snapshot.refresh()
         caller = caller_without_session(environ, datetime.now(UTC))

@@ -76,7 +76,7 @@ def test_document__operations__are_those_of_the_urls() -> None:
         for method in getattr(pattern.callback, "actions", {})
         if method != "head"
     }
-    assert len(served) == 62
+    assert len(served) == 63
     assert {(path, method) for path, method, _ in operations()} == served
 
 
@@ -92,7 +92,8 @@ def test_operation__described__has_words_security_and_every_common_answer(
 ) -> None:
     assert operation["summary"]
     assert operation["description"].endswith(".")
-    assert operation["security"] == [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
+    of_callers = [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
+    assert operation["security"] == ([{"killSwitchToken": []}] if path.startswith("/v1/hooks") else of_callers)
     assert {"400", "401", "403", "500", "503"} <= operation["responses"].keys()
     assert ("requestBody" in operation) == (method in ("post", "patch"))
     assert ({"413", "415"} <= operation["responses"].keys()) == ("requestBody" in operation)
@@ -195,17 +196,9 @@ def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of_and_some_mo
 
 def test_document__every_object_but_free_content__is_closed() -> None:
     free = {
-        "attributes",
-        "counts",
-        "forced",
-        "forcedVariants",
-        "properties",
-        "results",
-        "schema",
-        "serves",
-        "EvaluationsByKey",
-        "OfrepRequest",
-        "OfrepContext",
+        *("attributes", "counts", "forced", "forcedVariants", "properties", "results", "schema", "serves"),
+        *("EvaluationsByKey", "OfrepRequest", "OfrepContext"),
+        *("KillSwitchAlerts", "alerts", "annotations", "labels"),
     }
 
     def objects(schema: Any, name: str = "") -> Iterator[str]:

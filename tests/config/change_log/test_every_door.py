@@ -27,6 +27,7 @@ from config.webhooks.outbox import queue_test
 from experiments.metrics.changes import create_metric
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.changes.segment_changes import create_segment, update_segment
+from flags.kill_switches.changes import create_kill_switch
 from flags.models import Flag
 from tests.admin import AdminClient, filled
 from tests.config.change_log import doors
@@ -83,6 +84,9 @@ class World:
             "trial": create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON),
             "spare": spare,
             "hook": hook,
+            "panic": create_kill_switch(
+                name="panic", environment=production, flags=["on", "other"], actor=ACTOR, at=NOON
+            )[0],
             "sent": queue_test(hook, NOON),
         }
         self.ids = {name: str(item.pk) for name, item in objects.items()} | {"file": str(folder / "flags.yaml")}

@@ -14,13 +14,15 @@ from experiments.lifecycle import changes as lifecycle
 from experiments.metrics import changes as metrics
 from experiments.models import Experiment, Metric
 from flags.changes import flag_changes, segment_changes
-from flags.models import Flag, Segment
+from flags.kill_switches import changes as kill_switches
+from flags.models import Flag, KillSwitch, Segment
 
 DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
     Environment: (environments.KIND, environments.document),
     ApiKey: (api_keys.KIND, api_keys.document),
     Webhook: (webhooks.KIND, webhooks.document),
     Flag: (flag_changes.KIND, flag_changes.document),
+    KillSwitch: (kill_switches.KIND, kill_switches.document),
     Segment: (segment_changes.KIND, segment_changes.document),
     Metric: (metrics.KIND, metrics.document),
     Experiment: (lifecycle.KIND, lifecycle.document),

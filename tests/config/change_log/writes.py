@@ -237,6 +237,18 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("/admin/config/webhook/{hook}/change/", {"tags": "shop", "reason": BECAUSE}, ["changed webhook hook"]),
     ("/admin/config/webhook/{hook}/change/", {"reason": BECAUSE}, []),
+    (
+        "/admin/flags/killswitch/add/",
+        {"name": "new", "flags": "on", "reason": BECAUSE},
+        ["created kill_switch new in production"],
+    ),
+    (
+        "/admin/flags/killswitch/{panic}/change/",
+        {"flags": "on", "reason": BECAUSE},
+        ["changed kill_switch panic in production"],
+    ),
+    ("/admin/flags/killswitch/{panic}/change/", {"reason": BECAUSE}, []),
+    ("/admin/flags/killswitch/{panic}/revoke/", YES, ["changed kill_switch panic in production"]),
     ("/admin/config/webhook/{hook}/delete/", YES, ["deleted webhook hook"]),
     ("/admin/config/webhook/{hook}/pause/", YES, ["changed webhook hook"]),
     ("/admin/config/webhook/{hook}/resume/", YES, []),  # it is not paused
@@ -249,6 +261,9 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("create_key", ["--name", "new", "--scope", "client"], ["created api_key new in production"]),
     ("revoke_key", ["{spare}"], ["changed api_key spare in production"]),
     ("list_keys", [], []),
+    ("create_kill_switch", ["on", "--name", "new"], ["created kill_switch new in production"]),
+    ("revoke_kill_switch", ["{panic}"], ["changed kill_switch panic in production"]),
+    ("list_kill_switches", [], []),
     ("maintain", [], []),
     ("export_events", [], []),
     ("export_flags", [], []),
@@ -306,6 +321,7 @@ NO_DOORS: Mapping[str, str] = {
     ),
     "flags_flag_preview": "compares: test_preview__of_an_edit__writes_nothing",
     "POST v1/flags/<str:flag_key>/preview": "compares: test_preview__any_change__writes_nothing",
+    "POST v1/hooks/<str:hook_id>": "has callers of its own: tests/flags/api/test_kill_switches.py",
     "demo": "fills an empty database: test_demo__into_an_empty_database__leaves_a_row_for_each_write",
     "serve": "does nothing but serve the other doors",
 }

@@ -1,0 +1,1 @@
+"""Kill switches: a token with which an alert manager may switch some flags of one environment off, and nothing else."""

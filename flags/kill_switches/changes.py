@@ -1,0 +1,163 @@
+"""All writes of kill switches, and the one that a kill switch makes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from config.change_log.preconditions import check_version
+from config.change_log.writing import Actor, Writing, writing
+from config.documents import Document
+from config.errors import Detail, DetailCode, ValidationFailed
+from config.keys.api_keys import digest
+from config.models import Environment, Source
+from config.slugs import NAME_LENGTH
+from config.timestamps import format_timestamp
+from flags.changes.documents import documents
+from flags.changes.together import switch_flags
+from flags.models import Flag, KillSwitch
+
+KIND = "kill_switch"
+MOST_FLAGS = 100
+_PREFIX_LENGTH = 12
+
+
+def create_kill_switch(
+    *, name: str, environment: Environment, flags: Sequence[str], actor: Actor, at: datetime, reason: str = ""
+) -> tuple[KillSwitch, str]:
+    """Create a kill switch and return it with its token, which is not stored. Raises ValidationFailed."""
+    token = f"hyd_k_{secrets.token_urlsafe(32)}"
+    with writing(actor=actor, at=at, reason=reason) as log:
+        _check(name, flags, known=())
+        switch = KillSwitch(
+            name=name,
+            environment=environment,
+            flags=[*flags],
+            prefix=token[:_PREFIX_LENGTH],
+            digest=digest(token),
+            version=log.next_revision(),
+            created_at=log.at,
+        )
+        switch.save(force_insert=True)
+        _append(log, switch, None)
+    return switch, token
+
+
+def update_kill_switch(
+    switch: KillSwitch,
+    *,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> KillSwitch:
+    """Change the name of a kill switch or its flags. Raises ValidationFailed, or DomainError `precondition_failed`."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        switch = _current(switch)
+        check_version(switch, if_match)
+        _check(changes.get("name", switch.name), changes.get("flags", switch.flags), known=switch.flags)
+        return _save(log, switch, {name: changes[name] for name in ("name", "flags") if name in changes})
+
+
+def revoke_kill_switch(switch: KillSwitch, *, actor: Actor, at: datetime, reason: str = "") -> KillSwitch:
+    """Refuse the token from now on, permanently. A revoked kill switch stays as it is."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        switch = _current(switch)
+        return switch if switch.revoked_at else _save(log, switch, {"revoked_at": log.at})
+
+
+def document(switch: KillSwitch) -> Document:
+    """Return the kill switch as the change log keeps it: everything but its hash."""
+    return {
+        "id": str(switch.pk),
+        "name": switch.name,
+        "environment": switch.environment.key,
+        "flags": switch.flags,
+        "prefix": switch.prefix,
+        "revokedAt": format_timestamp(switch.revoked_at) if switch.revoked_at else None,
+    }
+
+
+def find_live(switch_id: str, token: str) -> KillSwitch | None:
+    """Return the kill switch with this id and token, unless it is revoked."""
+    try:
+        parsed = UUID(switch_id)
+    except ValueError:
+        return None
+    live = KillSwitch.objects.select_related("environment").filter(revoked_at=None)
+    return live.filter(pk=parsed, digest=digest(token)).first()
+
+
+def actor_of(switch: KillSwitch) -> Actor:
+    return Actor(f"kill switch {switch.name}", Source.API, may_change_common=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The flags of a call: those that were switched off, those that were off, and those that do not exist."""
+
+    switched_off: Sequence[str]
+    already_off: Sequence[str]
+    missing: Sequence[str]
+
+
+def pull(switch: KillSwitch, flags: Collection[str], *, actor: Actor, at: datetime, reason: str) -> Pulled:
+    """Switch flags off by a kill switch. Raises ValidationFailed for a flag that the kill switch does not name."""
+    if others := [key for key in flags if key not in switch.flags]:
+        message = f"This kill switch does not name the flag {others[0]}; it names {', '.join(switch.flags)}."
+        raise ValidationFailed([Detail("flags", DetailCode.UNKNOWN_REFERENCE, message)])
+    here = switch.environment.key
+    states = {key: document["states"].get(here, {}) for key, (_, document) in documents(flags).items()}
+    pulled = Pulled(
+        switched_off=[key for key in flags if key in states and states[key].get("enabled")],
+        already_off=[key for key in flags if key in states and not states[key].get("enabled")],
+        missing=[key for key in flags if key not in states],
+    )
+    if pulled.switched_off:
+        switch_flags(
+            keys=pulled.switched_off, enabled=False, environment=switch.environment, actor=actor, at=at, reason=reason
+        )
+    return pulled
+
+
+def _current(switch: KillSwitch) -> KillSwitch:
+    return KillSwitch.objects.select_related("environment").get(pk=switch.pk)
+
+
+def _save(log: Writing, switch: KillSwitch, values: Mapping[str, Any]) -> KillSwitch:
+    before = document(switch)
+    for name, value in values.items():
+        setattr(switch, name, value)
+    if document(switch) != before:
+        switch.version = log.next_revision()
+        switch.save(update_fields=[*values, "version"])
+        _append(log, switch, before)
+    return switch
+
+
+def _append(log: Writing, switch: KillSwitch, before: Document | None) -> None:
+    where, after = switch.environment.key, document(switch)
+    log.append(KIND, object_id=switch.pk, key=switch.name, environment=where, before=before, after=after)
+
+
+def _check(name: str, flags: Sequence[str], known: Sequence[str]) -> None:
+    """Raise ValidationFailed if a value is invalid. Flags that are `known` already need not exist any more."""
+    details = []
+    if not name.strip():
+        details.append(Detail("name", DetailCode.REQUIRED, "Must not be empty; say which alert uses it."))
+    if len(name) > NAME_LENGTH:
+        details.append(Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters."))
+    if not 1 <= len(flags) <= MOST_FLAGS:
+        details.append(Detail("flags", DetailCode.OUT_OF_RANGE, f"Must name 1 to {MOST_FLAGS} flags."))
+    if len({*flags}) < len(flags):
+        details.append(Detail("flags", DetailCode.DUPLICATE, "Must name each flag once."))
+    new = {*flags} - {*known}
+    if missing := sorted(new - {*Flag.objects.filter(key__in=new).values_list("key", flat=True)}):
+        details.append(Detail("flags", DetailCode.UNKNOWN_REFERENCE, f"There is no flag {missing[0][:100]}."))
+    if details:
+        raise ValidationFailed(details)

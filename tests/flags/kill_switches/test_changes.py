@@ -1,0 +1,80 @@
+"""Writes of kill switches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.errors import DomainError, ErrorCode, ValidationFailed
+from config.keys.api_keys import digest
+from config.models import Change, Environment
+from flags.changes.flag_changes import delete_flag
+from flags.kill_switches import changes
+from flags.models import KillSwitch
+from tests.conftest import ACTOR, NOON
+from tests.factories import FlagFactory
+
+pytestmark = pytest.mark.django_db
+WRITER: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+
+
+@pytest.fixture
+def switch(production: Environment) -> KillSwitch:
+    FlagFactory(key="shop")
+    FlagFactory(key="search")
+    return changes.create_kill_switch(name="errors", environment=production, flags=["shop", "search"], **WRITER)[0]
+
+
+def test_create__kill_switch__stores_only_the_hash_of_its_token(production: Environment) -> None:
+    FlagFactory(key="shop")
+    switch, token = changes.create_kill_switch(name="errors", environment=production, flags=["shop"], **WRITER)
+    assert switch.digest == digest(token)
+    [change] = Change.objects.of("kill_switch", switch.pk)
+    assert (change.key, change.environment) == ("errors", "production")
+    assert token not in str(change.after)
+    assert switch.digest not in str(change.after)
+    assert changes.find_live(str(switch.pk), token) == switch
+    assert changes.find_live(str(switch.pk), token + "x") is None
+    assert changes.find_live("no id", token) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "x" * 201}, "name"),
+        ({"flags": []}, "flags"),
+        ({"flags": ["shop", "shop"]}, "flags"),
+        ({"flags": ["unknown"]}, "flags"),
+        ({"flags": ["shop"] * 101}, "flags"),
+    ],
+)
+def test_create_and_update__invalid_value__is_refused_at_its_field(
+    switch: KillSwitch, values: dict[str, Any], field: str
+) -> None:
+    new = {"name": "new", "environment": switch.environment, "flags": ["shop"], **WRITER, **values}
+    with pytest.raises(ValidationFailed) as creation:
+        changes.create_kill_switch(**new)
+    with pytest.raises(ValidationFailed) as update:
+        changes.update_kill_switch(switch, changes=values, **WRITER)
+    assert {detail.field for refusal in (creation, update) for detail in refusal.value.details} == {field}
+
+
+def test_update__of_a_flag_that_is_deleted_by_now__is_accepted(switch: KillSwitch, production: Environment) -> None:
+    delete_flag(key="search", environment=production, **WRITER)
+    updated = changes.update_kill_switch(switch, changes={"name": "new"}, **WRITER)
+    assert (updated.name, updated.flags) == ("new", ["shop", "search"])
+
+
+def test_update__of_an_old_version__is_refused(switch: KillSwitch) -> None:
+    changes.update_kill_switch(switch, changes={"name": "new"}, **WRITER)
+    with pytest.raises(DomainError) as refusal:
+        changes.update_kill_switch(switch, changes={"name": "newer"}, if_match=switch.etag, **WRITER)
+    assert refusal.value.code is ErrorCode.PRECONDITION_FAILED
+
+
+def test_revoke__twice__is_one_change(switch: KillSwitch) -> None:
+    revoked = changes.revoke_kill_switch(switch, **WRITER)
+    assert changes.revoke_kill_switch(switch, **WRITER).revoked_at == revoked.revoked_at is not None
+    assert Change.objects.of("kill_switch", switch.pk).count() == 2
