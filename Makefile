@@ -80,6 +80,7 @@ check: .venv/installed-dev ## Check style, types, imports, migrations, settings 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive config events experiments flags manage.py
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.deployment manage.py check --deploy --fail-level WARNING
 	$(BIN)/python -m tests.deployment manage.py makemigrations --check --dry-run

@@ -16,6 +16,7 @@ from config.models import Scope
 
 _LEAST_SECRET_LENGTH = 50
 _MOST_DAYS = 36_500
+_LEAST_DAYS_OF_CHANGES = 30
 
 
 @register(Tags.security)
@@ -47,6 +48,19 @@ def check_event_retention(**_: Any) -> list[CheckMessage]:
 
 
 @register()
+def check_rate_limits(**_: Any) -> list[CheckMessage]:
+    negative = [name for name in ("RATE_LIMIT_KEY", "RATE_LIMIT_ADDRESS") if getattr(settings, name) < 0]
+    return [Error(f"{name} must be 1 or more, or 0 for no limit.", id="halyard.E009") for name in negative]
+
+
+@register(Tags.security)
+def check_log_in_limits(**_: Any) -> list[CheckMessage]:
+    if settings.AXES_FAILURE_LIMIT >= 1 and settings.AXES_COOLOFF_TIME.total_seconds() >= 1:
+        return []
+    return [Error("LOGIN_FAILURE_LIMIT and LOGIN_LOCKOUT_MINUTES must be 1 or more.", id="halyard.E010")]
+
+
+@register()
 def check_log_format(**_: Any) -> list[CheckMessage]:
     return (
         []
@@ -68,6 +82,15 @@ def _is_network(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@register()
+def check_change_retention(**_: Any) -> list[CheckMessage]:
+    days = settings.CHANGE_RETENTION_DAYS
+    if days is None or _LEAST_DAYS_OF_CHANGES <= days <= _MOST_DAYS:
+        return []
+    words = f"CHANGE_RETENTION_DAYS must be {_LEAST_DAYS_OF_CHANGES} to {_MOST_DAYS:,}, or unset."
+    return [Error(words, id="halyard.E011")]
 
 
 @register()

@@ -122,7 +122,7 @@ class Source(models.TextChoices):
     COMMAND = "command", "Command"
 
 
-KINDS = ("api_key", "environment", "experiment", "flag", "kill_switch", "metric", "segment", "webhook")
+KINDS = ("api_key", "environment", "experiment", "flag", "group", "kill_switch", "metric", "segment", "user", "webhook")
 """The kinds of objects whose changes the log has."""
 
 SEGMENT = "segment"

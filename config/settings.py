@@ -4,6 +4,7 @@ lists them all.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ env.read_env(env.str("ENV_FILE", default=str(BASE_DIR / ".env")))
 
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # former ones, which still verify
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"] if DEBUG else [])
 RUNTIME_DIR = env.folder("RUNTIME_DIR", default=str(BASE_DIR / "var"))
 ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
@@ -32,9 +34,12 @@ DATABASE_TIMEOUT = env.int("DATABASE_TIMEOUT", default=10)  # seconds for a stat
 DATABASE_LONG_TIMEOUT = env.int("DATABASE_LONG_TIMEOUT", default=600)  # for statements of results and commands
 DATABASE_CONNECT_TIMEOUT = env.int("DATABASE_CONNECT_TIMEOUT", default=5)
 DATABASE_IDLE_TIMEOUT = env.int("DATABASE_IDLE_TIMEOUT", default=60)  # in a transaction that does nothing
+RATE_LIMIT_KEY = env.int("RATE_LIMIT_KEY", default=20_000)  # requests a second of one key; 0 is no limit
+RATE_LIMIT_ADDRESS = env.int("RATE_LIMIT_ADDRESS", default=200)  # and of one address with a client key, or none
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # lets other hosts read /metrics
 FAST_LANE = env.bool("FAST_LANE", default=True)  # answers what clients ask most without Django's own handling
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
+CHANGE_RETENTION_DAYS = env.int("CHANGE_RETENTION_DAYS", default=None)  # `maintain` deletes older superseded entries
 RECENT_USERS = env.bool("RECENT_USERS", default=True)  # keep a sample of them, to preview what a change does
 WEBHOOK_ALLOW_HTTP = env.bool("WEBHOOK_ALLOW_HTTP", default=DEBUG)  # otherwise, webhooks need https://
 WEBHOOK_PRIVATE_NETWORKS = env.networks("WEBHOOK_PRIVATE_NETWORKS", default=[])  # that webhooks may call
@@ -44,8 +49,14 @@ LOG_FORMAT = env.str("LOG_FORMAT", default="text")
 ACCESS_LOG = env.bool("ACCESS_LOG", default=False)
 TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=["127.0.0.0/8", "::1"])  # their forwarding headers count
 
+AXES_FAILURE_LIMIT = env.int("LOGIN_FAILURE_LIMIT", default=10)  # wrong passwords for an account from one address
+AXES_COOLOFF_TIME = timedelta(minutes=env.int("LOGIN_LOCKOUT_MINUTES", default=15))
 SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=not DEBUG)
 SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=0 if DEBUG else 365 * 24 * 3600)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.bool("SECURE_HSTS_INCLUDE_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = env.bool("SECURE_HSTS_PRELOAD", default=False)
+# Both bind other hosts of the domain, so operators decide.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SESSION_COOKIE_SECURE = env.bool("SESSION_COOKIE_SECURE", default=not DEBUG)
 CSRF_COOKIE_SECURE = env.bool("CSRF_COOKIE_SECURE", default=not DEBUG)
 if proxy_ssl_header := env.str("SECURE_PROXY_SSL_HEADER", default=""):
@@ -93,6 +104,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",  # `runserver`, too, serves static files by the middleware below
     "django.contrib.staticfiles",
+    "axes",
     "corsheaders",
     "rest_framework",
     "django_filters",
@@ -107,6 +119,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "config.api.edge.EdgeMiddleware",
     "config.api.edge.CrossOriginMiddleware",
+    "config.serving.content_policy.ContentPolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "config.serving.static_files.StaticFilesMiddleware",
@@ -119,6 +132,7 @@ MIDDLEWARE = [
     "config.admin.kept_input.KeptInputMiddleware",
     "config.admin.failure_pages.FailureMiddleware",
     "config.admin.questions.QuestionMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -147,6 +161,13 @@ TEMPLATES = [
     }
 ]
 
+AUTHENTICATION_BACKENDS = ["config.admin.log_ins.LockOutBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_CLIENT_IP_CALLABLE = "config.admin.log_ins.address_of_request"
+AXES_LOCKOUT_CALLABLE = "config.admin.log_ins.show_lock_out"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # so that nobody can lock others out
+AXES_RESET_ON_SUCCESS = True
+AXES_DISABLE_ACCESS_LOG = True  # config.admin.log_ins logs successes
+AXES_ENABLE_ADMIN = False
 PASSWORD_HASHERS = [
     "config.admin.passwords.OneAtATimePasswordHasher",
     # For passwords that were imported with their hashes. Each is hashed anew when its user signs in.
@@ -180,8 +201,6 @@ SESSION_ENGINE = "config.admin.browser_middleware"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"
 CSRF_FAILURE_VIEW = "config.admin.kept_input.show_csrf_failure"
-SECURE_HSTS_INCLUDE_SUBDOMAINS = True
-SECURE_HSTS_PRELOAD = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 
@@ -194,7 +213,9 @@ CORS_ALLOW_HEADERS = [
     "authorization", "content-encoding", "content-type", "idempotency-key",
     "if-none-match", "x-api-key", "x-request-id",
 ]  # fmt: skip
-CORS_EXPOSE_HEADERS = ["ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision", "X-Stale"]
+CORS_EXPOSE_HEADERS = [
+    "ETag", "Idempotent-Replayed", "RateLimit", "Retry-After", "X-Request-Id", "X-Revision", "X-Stale",
+]  # fmt: skip
 CORS_PREFLIGHT_MAX_AGE = 3600
 
 REST_FRAMEWORK = {
@@ -281,6 +302,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": [], "level": LOG_LEVEL, "propagate": True},
+        "axes": {"level": "ERROR"},  # config.admin.log_ins says it in our words
         "django.request": {"filters": ["without_repetition"]},
         "django.security.DisallowedHost": {"level": "CRITICAL"},  # whoever asks gets 400, which says why
     },

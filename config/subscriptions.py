@@ -11,6 +11,7 @@ from django.dispatch import receiver
 from django.utils import timezone
 
 from config import checks, maintenance  # noqa: F401 (registers the checks)
+from config.change_log.retention import delete_old_changes
 from config.database.idempotency import delete_expired
 from config.database.timeouts import UNLIMITED, limit_process
 from config.doctor import database, host, proxy  # noqa: F401 (registers what they examine)
@@ -20,6 +21,7 @@ from config.webhooks import outbox, sender
 
 maintenance.register("idempotency keys", delete_expired)
 maintenance.register("deliveries of webhooks", outbox.clean)
+maintenance.register("old changes", delete_old_changes)
 worker_starts.connect(sender.start_in_first_worker, dispatch_uid="config.webhooks")
 
 

@@ -6,8 +6,9 @@ from django.contrib import admin
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerSplitView
 
+from config.admin.accounts import change_own_password
 from config.admin.failure_pages import handler400, handler403, handler404, handler500  # noqa: F401 (Django's names)
 from config.api.audit_views import AuditViewSet
 from config.api.environment_views import EnvironmentViewSet
@@ -106,7 +107,7 @@ urlpatterns = [
     path("v1/hooks/<str:hook_id>", KillSwitchViewSet.as_view({"post": "switch_off"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
     path("v1/schema", SchemaView.as_view(), name="schema"),
-    path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),
     path("clients/", show_clients, name="clients"),
     path("clients/<str:name>", download, name="client-package"),
@@ -115,6 +116,7 @@ urlpatterns = [
     path("guide/search.json", show_search_index, name="guide-search"),
     path("guide/<path:address>", show_page, name="guide-page"),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/password_change/", admin.site.admin_view(change_own_password, cacheable=True)),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

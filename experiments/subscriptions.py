@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from config.change_log.retention import asking_for_history
 from config.doctor import examinations
 from config.maintenance import register
 from config.serving.worker_process import worker_starts
@@ -17,6 +18,7 @@ from experiments.exposures.forced_variants import remove_all_forced_exposures
 from experiments.exposures.forgetting import forget_user, hold_events
 from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
+from experiments.lifecycle.history import needed_history
 from experiments.lifecycle.new_phase import open_phases_of_segments
 from experiments.results.frozen import refresh_results
 from experiments.results.outcomes import refresh_outcomes
@@ -27,6 +29,7 @@ from flags.recent_users import sources
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
 erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
 asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")
+asking_for_history.connect(needed_history, dispatch_uid="experiments.lifecycle")
 asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposures")
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")

@@ -6,16 +6,11 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
-from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminSplitDateTimeWidget,
@@ -30,8 +25,6 @@ from config.admin.revision import answer_revision
 from config.admin.site import (
     Confirmation,
     DomainAdmin,
-    KeepsInput,
-    NamedListPage,
     ReadOnly,
     button,
     column,
@@ -356,28 +349,3 @@ class ChangeAdmin(ReadOnly, WritePages):
 def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
     """Return changes for a list, to be described by `describe_change_briefly`."""
     return without_long_documents(changes, [kind for kind, page in admin_of_kind().items() if page.has_long_documents])
-
-
-admin.site.unregister(User)
-admin.site.unregister(Group)
-
-
-@admin.register(User)
-class UserAdmin(KeepsInput, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-    list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "shown_login")
-
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
-        return NamedListPage
-
-    @column("Last login", ordering="last_login", empty_value="never")
-    def shown_login(self, user: User) -> SafeString | None:
-        return moment(user.last_login)
-
-
-@admin.register(Group)
-class GroupAdmin(KeepsInput, DjangoGroupAdmin, ModelAdmin):
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
-        return NamedListPage

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget, UnfoldAdminURLInputWidget
 
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.forms import DomainForm, TextField, WordsField
@@ -29,8 +29,6 @@ from config.timestamps import parse_timestamp
 from config.webhooks import changes, outbox
 
 _VALUES = ("name", "url", "format", "environments", "kinds", "tags")
-_NAMES = {kind: kind.replace("_", " ").replace("api", "API") for kind in KINDS}
-_PLURALS = {kind: "kill switches" if kind == "kill_switch" else f"{name}s" for kind, name in _NAMES.items()}
 _STATES = {"active": "success", "failing": "danger", "paused": "warning"}
 _DELIVERY_STATES = {"delivered": "success", "waiting": "info", "failed": "danger"}
 
@@ -55,8 +53,8 @@ class WebhookForm(DomainForm):
     url = TextField(
         required=True,
         label="URL",
-        widget=UnfoldAdminTextInputWidget({"inputmode": "url", "autocomplete": "off", "spellcheck": "false"}),
-        help_text="Where messages are sent, by POST. The change log shows it without its path, which may be a secret.",
+        widget=UnfoldAdminURLInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="Where messages are sent, by POST. The change log and this log show it without its path.",
     )
     format = forms.ChoiceField(choices=WebhookFormat.choices, widget=UnfoldAdminSelectWidget())
     environments = forms.MultipleChoiceField(
@@ -66,7 +64,7 @@ class WebhookForm(DomainForm):
     )
     kinds = forms.MultipleChoiceField(
         required=False,
-        choices=[*_NAMES.items()],
+        choices=[(kind, kind.replace("_", " ").replace("api", "API")) for kind in KINDS],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         help_text="Send only changes of these objects. None means all.",
     )
@@ -124,7 +122,7 @@ class WebhookAdmin(SendsMessages):
 
     @column("Gets changes of")
     def shown_filters(self, webhook: Webhook) -> str:
-        kinds = " and ".join(_PLURALS[kind] for kind in webhook.kinds) or "everything"
+        kinds = ", ".join(f"{kind.replace('_', ' ')}s" for kind in webhook.kinds) or "everything"
         tags = f" tagged {' or '.join(webhook.tags)}" if webhook.tags else ""
         where = f" in {', '.join(webhook.environments)}" if webhook.environments else ""
         return f"{kinds}{tags}{where}"

@@ -21,6 +21,7 @@ from django.http.multipartparser import MultiPartParserError
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from config.api.limits import TooManyRequests
 from config.database.outages import is_outage
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 
@@ -61,6 +62,8 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
         log_outage(request, error)
     if failure.code in (ErrorCode.UNAVAILABLE, ErrorCode.RATE_LIMITED):
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if isinstance(failure, TooManyRequests):
+        headers.update(failure.headers)
     if failure.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(payload(failure, request_id(request)), status=failure.code.status, headers=headers)

@@ -89,6 +89,7 @@ _ALWAYS = (
     ErrorCode.UNAUTHENTICATED,
     ErrorCode.FORBIDDEN,
     ErrorCode.INTERNAL_ERROR,
+    ErrorCode.RATE_LIMITED,
     ErrorCode.UNAVAILABLE,
 )
 _WITH_BODY = (

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import orjson
 from django.utils import timezone
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
@@ -24,6 +25,7 @@ from config.api.change_reason import change_reason
 from config.api.conditional import is_known, stale_header
 from config.api.failures import request_id
 from config.api.filters import refuse_parameters
+from config.api.limits import require_allowance
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
 from config.errors import DomainError, ErrorCode
@@ -57,7 +59,12 @@ class ApiViewSet(GenericViewSet[Any]):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         snapshot.refresh()
         self._staleness = snapshot.staleness()
-        super().initial(request, *args, **kwargs)
+        try:
+            super().initial(request, *args, **kwargs)
+        except (AuthenticationFailed, NotAuthenticated):
+            require_allowance(request.META, None)
+            raise
+        require_allowance(request.META, self.caller)
         if self.action not in self.answers_from_memory:
             self.require_current_caller()
 

@@ -90,6 +90,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "operating.md",
             "production.md",
             "settings.md",
+            "security.md",
             "environments-and-keys.md",
             "webhooks.md",
             "kill-switches.md",

@@ -10,12 +10,24 @@ from typing import Any
 from django.conf import settings
 from django.core.signals import setting_changed
 
+_LONGEST_CACHED = 100
+
 
 def address_of(environ: Mapping[str, Any]) -> str:
     """Return the address of a client: the last in `X-Forwarded-For` that is no trusted proxy's, or the sender's."""
-    address: str = environ.get("REMOTE_ADDR", "")
+    sender: str = environ.get("REMOTE_ADDR", "")
     forwarded = environ.get("HTTP_X_FORWARDED_FOR")
-    if forwarded is None or not is_trusted(address):
+    if forwarded is None:
+        return sender
+    # Clients choose the header, and must not choose how much memory it takes.
+    find = _forwarded if len(forwarded) <= _LONGEST_CACHED else _forwarded.__wrapped__
+    address: str = find(sender, forwarded)
+    return address
+
+
+@lru_cache(maxsize=10_000)
+def _forwarded(address: str, forwarded: str) -> str:
+    if not is_trusted(address):
         return address
     for part in reversed(forwarded.split(",")):
         if not _is_address(part.strip()):
@@ -53,6 +65,7 @@ def _is_address(text: str) -> bool:
 def _forget(**_: object) -> None:
     """Read settings again, which change in tests only."""
     is_trusted.cache_clear()
+    _forwarded.cache_clear()
     _networks.cache_clear()
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.core.management.base import SystemCheckError
 from django.db import DatabaseError, Error, NotSupportedError
+from django.db.models.signals import post_save
+from django.utils import timezone
 
 from config.database.outages import is_outage
 from config.database.schema import SchemaIsBehind, require_schema
@@ -28,7 +32,8 @@ def run(arguments: Sequence[str]) -> str | int | None:
     """Run a command, and return what `sys.exit` takes. With `--traceback`, errors are raised instead."""
     watch_errors()
     try:
-        execute_from_command_line([*arguments])
+        with _logging_accounts(arguments[1:2]):
+            execute_from_command_line([*arguments])
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except (ImproperlyConfigured, SystemCheckError, Error, OSError) as error:
@@ -39,6 +44,29 @@ def run(arguments: Sequence[str]) -> str | int | None:
             raise
         return words
     return None
+
+
+@contextmanager
+def _logging_accounts(command: Sequence[str]) -> Iterator[None]:
+    """Log what Django's own commands do to users."""
+
+    def log(instance: Any, created: bool, **_: object) -> None:
+        from config.accounts.log import document, log_account, log_password  # noqa: PLC0415 (needs models)
+        from config.management.operator import actor  # noqa: PLC0415
+
+        if created:
+            log_account(instance, None, document(instance), actor=actor(), at=timezone.now())
+        else:
+            log_password(instance, actor=actor(), at=timezone.now())
+
+    if [*command] not in (["changepassword"], ["createsuperuser"]):
+        yield
+        return
+    post_save.connect(log, sender="auth.User", weak=False)
+    try:
+        yield
+    finally:
+        post_save.disconnect(log, sender="auth.User")
 
 
 def explain(error: Exception, *, needs_schema: bool) -> str | None:

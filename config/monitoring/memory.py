@@ -16,6 +16,8 @@ _BYTES = _PLACES * 8 + _BYTES_OF_NAMES
 _LENGTH_OF_NAMES, PID, BEAT, _FIRST_FREE = range(4)
 """The first places of a part. The others are given to names, in order."""
 
+ALLOWANCES = 2**16
+
 Name = tuple[str, ...]
 """The name of a metric, and the values of its labels."""
 
@@ -73,7 +75,10 @@ class SharedMemory:
 
     def __init__(self, processes: Sequence[str]) -> None:
         self.processes = tuple(processes)
-        self._bytes = multiprocessing.get_context("forkserver").RawArray("B", _BYTES * len(processes))
+        context = multiprocessing.get_context("forkserver")
+        self._bytes = context.RawArray("B", _BYTES * len(processes))
+        self.allowances = context.RawArray("d", ALLOWANCES)
+        """What is left of the allowances of callers, see `config.api.limits`."""
 
     def part_of(self, process: str) -> Part:
         at = self.processes.index(process) * _BYTES

@@ -21,6 +21,7 @@ import config.serving.wsgi  # first: it sets up Django, without which no model c
 # isort: split
 from django.conf import settings
 
+from config.api import limits
 from config.database import outages
 from config.database.notifications import Listener
 from config.database.timeouts import limit_process
@@ -49,6 +50,7 @@ def load(
     """
     worker_process.stream_port = stream_port
     counting.join(shared, name)
+    limits.share(memoryview(shared.allowances).cast("B").cast("d"))
     limit_process(settings.DATABASE_TIMEOUT)
     watch_errors()
     if write_access_log := watch_requests():

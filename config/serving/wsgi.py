@@ -16,6 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.http import parse_header_parameters
 from django.utils.module_loading import autodiscover_modules
 
+from config.logs.addresses import is_trusted
 from config.serving.fast_lane.lane import FastLane
 from config.serving.fast_lane.operations import operations
 
@@ -43,6 +44,13 @@ class Request(WSGIRequest):
         self.view: Callable[[HttpRequest], HttpResponse] | None = None
         """What answers the request instead of the view at its path, if anything."""
         super().__init__(environ)
+
+    @property
+    def scheme(self) -> str | None:
+        """What a proxy says of the connection of its client counts only if settings trust that proxy."""
+        if is_trusted(self.META.get("REMOTE_ADDR", "")):
+            return super().scheme
+        return str(self.environ["wsgi.url_scheme"])
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
         try:

@@ -84,7 +84,7 @@ def _write(state: State, path: Path) -> None:
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    checksum = _checksum()
+    checksum = _checksum(settings.SECRET_KEY)
     with open(descriptor, "wb") as file:
         for line in _lines(state):
             checksum.update(line)
@@ -111,19 +111,19 @@ def _header(revision: int, newest: datetime | None, tables: Sequence[tuple[Table
     return {
         "format": FORMAT,
         "tables": sorted(table.name for table, _ in tables),
-        "secretKey": _digest("secret key"),
-        "database": _digest(_database()),
+        "secretKey": _digest("secret key", settings.SECRET_KEY),
+        "database": _digest(_database(), settings.SECRET_KEY),
         "revision": revision,
         "newest": newest,
     }
 
 
-def _digest(text: str) -> str:
-    return salted_hmac(_SALT, text, algorithm="sha256").hexdigest()
+def _digest(text: str, secret: str) -> str:
+    return salted_hmac(_SALT, text, secret, algorithm="sha256").hexdigest()
 
 
-def _checksum() -> hmac.HMAC:
-    return salted_hmac(_SALT, "", algorithm="sha256")
+def _checksum(secret: str) -> hmac.HMAC:
+    return salted_hmac(_SALT, "", secret, algorithm="sha256")
 
 
 def _database() -> str:
@@ -178,12 +178,12 @@ def restore() -> bool:
 def _read(path: Path, known_at: datetime) -> State:
     content = path.read_bytes()
     first, *lines = content.splitlines(keepends=True) or [b""]
-    header = _read_header(first, path)
+    header, secret = _read_header(first, path)
     if datetime.now(UTC) - known_at > LONGEST_AGE:
         message = f"{path} was last known to be current on {known_at:%Y-%m-%d}, over {LONGEST_AGE.days} days ago."
         raise Refused(message)
     checksum = lines.pop() if lines else b""
-    expected = _checksum()
+    expected = _checksum(secret)
     expected.update(content[: len(content) - len(checksum)])
     if not hmac.compare_digest(expected.hexdigest().encode(), checksum):
         raise Refused(f"{path} is damaged: its checksum is wrong.")
@@ -198,8 +198,11 @@ def _read(path: Path, known_at: datetime) -> State:
     return State(header["revision"], datetime.fromisoformat(header["newest"]) if header["newest"] else None, states)
 
 
-def _read_header(line: bytes, path: Path) -> dict[str, Any]:
-    """Return the header. Raises Refused if the file is not one of this version, service and database."""
+def _read_header(line: bytes, path: Path) -> tuple[dict[str, Any], str]:
+    """Return the header, and the SECRET_KEY that it was written with.
+
+    Raises Refused if the file is not one of this version, service and database.
+    """
     header: Any = None
     with suppress(orjson.JSONDecodeError):
         header = orjson.loads(line)
@@ -209,8 +212,10 @@ def _read_header(line: bytes, path: Path) -> dict[str, Any]:
         raise Refused(f"a newer version of Halyard has written {path}.")
     if header["format"] < FORMAT or header.get("tables") != sorted(table.name for table in current.tables):
         raise Refused(f"another version of Halyard has written {path}.")
-    if header.get("secretKey") != _digest("secret key"):
+    known = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    secret = next((one for one in known if header.get("secretKey") == _digest("secret key", one)), None)
+    if secret is None:
         raise Refused(f"{path} was written with another SECRET_KEY.")
-    if header.get("database") != _digest(_database()):
+    if header.get("database") != _digest(_database(), secret):
         raise Refused(f"{path} is of another database than the one that DATABASE_URL names.")
-    return header
+    return header, secret

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 import time
 from collections.abc import Mapping
@@ -14,9 +13,6 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.exceptions import HTTPError
 
 from config.webhooks.addresses import Refused, host_of, port_of, resolve, split
-
-# At the level DEBUG, it logs the paths of URLs, which are secrets.
-logging.getLogger("urllib3.connectionpool").setLevel(logging.INFO)
 
 SECONDS = 10
 """How long a receiver may take to accept a connection and to answer."""

@@ -19,6 +19,7 @@ from config.api.bodies import BytesParser
 from config.api.failures import details
 from config.api.filters import StrictFilterBackend, narrowed, refuse_parameters
 from config.api.idempotency import idempotent
+from config.api.limits import charge_events
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.schema import NAME, answer, operation
@@ -95,7 +96,6 @@ class EventViewSet(ApiViewSet):
             200: answer(EventRecordSerializer(many=True), "The events."),
             **{(200, form.media_type): OpenApiTypes.STR for form in FORMS.values()},
         },
-        errors=[ErrorCode.RATE_LIMITED],
     )
     def list(self, request: Request) -> Response | ExportAnswer:
         form = wanted_form(request._request)
@@ -142,6 +142,7 @@ class EventViewSet(ApiViewSet):
     def batch(self, request: Request) -> Response:
         refuse_parameters(request)
         read = read_batch(_body(request), at=self.now)
+        charge_events(request.META, self.caller, len(read))
         events = [event for event in read if isinstance(event, NewEvent)]
         recorded = record([*map(of_client, events)] if self._is_client else events, self.environment)
         count_outcomes(recorded, rejected=len(read) - len(events))

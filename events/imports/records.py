@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from config.api.bodies import check, decode
+from config.csv_cells import unescape
 from config.errors import DomainError, ErrorCode
 from events.imports.files import LONGEST_LINE, File, FileRefused
 
@@ -105,7 +106,7 @@ def _of_table(lines: Iterable[bytes], columns: Columns) -> Iterator[Record]:
                 return
             if not row:
                 continue
-            document = _document(header, row, columns)
+            document = _document(header, [*map(unescape, row)], columns)
         except (csv.Error, _Unreadable) as error:
             problem = f"{str(error).rstrip('.')}."
         yield Record(rows.first, document, problem, until=rows.last if rows.last > rows.first else 0)

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import orjson
 
+from config.csv_cells import escape
 from config.database.keyset_pagination import after
 from config.timestamps import format_timestamp
 from events.models import EventQuerySet
@@ -81,7 +82,7 @@ def _csv(page: Page) -> bytes:
     writer = csv.writer(text)
     for row in page:
         *values, properties = _record(row).values()
-        writer.writerow([*values, orjson.dumps(properties).decode()])
+        writer.writerow([*map(escape, values), orjson.dumps(properties).decode()])
     return text.getvalue().encode()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
+from config.csv_cells import escape
 from config.documents import Document
 
 _OF_RESULTS = ("experiment", "status", "asOf", "frozenAt", "correction", "maturity")
@@ -61,7 +62,7 @@ def results_csv(results: Document) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
-    writer.writerows(_rows(results))
+    writer.writerows({name: escape(value) for name, value in row.items()} for row in _rows(results))
     return text.getvalue().encode()
 
 

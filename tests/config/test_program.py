@@ -208,3 +208,17 @@ def test_migrate__another_process_migrates__waits_for_it(monkeypatch: pytest.Mon
     assert migrating.migrate(out, verbosity=0) == 0  # type: ignore[arg-type]
     assert waits == [1.0]
     assert out.getvalue() == "Another process is migrating the database; waiting for it."
+
+
+# --- users -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_manage__commands_that_change_users__are_in_the_change_log(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/halyard.sqlite3"
+    assert manage(tmp_path, "migrate", DATABASE_URL=url).returncode == 0
+    command = ("createsuperuser", "--no-input", "--username", "ada", "--email", "ada@example.com")
+    done = manage(tmp_path, *command, DATABASE_URL=url, DJANGO_SUPERUSER_PASSWORD="correct-horse-battery")
+    assert done.returncode == 0, done.stderr
+    code = "from config.models import Change; print(*Change.objects.filter(kind='user').values_list('key', 'source'))"
+    assert manage(tmp_path, "shell", "-v", "0", "-c", code, DATABASE_URL=url).stdout == "('ada', 'command')\n"

@@ -121,7 +121,7 @@ def admin_headers(server: Server) -> dict[str, str]:
         "user = User.objects.create_superuser('ada')\n"
         "session = import_module(settings.SESSION_ENGINE).SessionStore()\n"
         "session[SESSION_KEY] = str(user.pk)\n"
-        "session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]\n"
+        "session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[-1]\n"
         "session[HASH_SESSION_KEY] = user.get_session_auth_hash()\n"
         "session.create()\n"
         "print(session.session_key)\n",

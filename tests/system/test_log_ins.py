@@ -23,7 +23,7 @@ WRONG = {"username": "ada", "password": "not-the-password"}
 
 def test_evaluations__32_log_ins_at_a_time__are_all_answered(start_server: Callable[..., Server]) -> None:
     """One worker has fewer threads than people sign in: without a bound, they would take all of them."""
-    server = start_server(workers=1, THREADS="8")
+    server = start_server(workers=1, THREADS="8", LOGIN_FAILURE_LIMIT="1000000")
     assert server.ask("POST", "/v1/flags", json={"key": "known", "enabled": True}).status_code == 201
     must_stop, statuses = threading.Event(), Counter[int]()
     arguments = (server, must_stop, statuses)

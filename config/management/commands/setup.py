@@ -8,9 +8,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
-from django.db import connection
+from django.db import connection, transaction
+from django.utils import timezone
 
+from config.accounts.log import document, log_account
 from config.management.migrating import migrate
+from config.management.operator import actor
 
 _ADMIN = "admin"
 
@@ -32,7 +35,9 @@ class Command(BaseCommand):
         if User.objects.exists():
             return
         password = secrets.token_urlsafe(12)
-        User.objects.create_superuser(_ADMIN, password=password)
+        with transaction.atomic():
+            user = User.objects.create_superuser(_ADMIN, password=password)
+            log_account(user, None, document(user), actor=actor(), at=timezone.now())
         self.stdout.write(
             f"Sign in at /admin/ as {_ADMIN} with the password {password}\n"
             f"Write it down, because it is shown only now. `manage.py changepassword {_ADMIN}` sets a new one."

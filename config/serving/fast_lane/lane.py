@@ -14,7 +14,9 @@ from django.core.signals import setting_changed
 from config import snapshot
 from config.api.authentication import Caller, caller_without_session
 from config.api.conditional import stale_header
+from config.api.limits import require_allowance
 from config.database.waiting import WouldWait
+from config.logs.addresses import is_trusted
 from config.logs.request_ids import current, request_id_of
 from config.serving.fast_lane.bodies import ReplayedInput
 from config.serving.fast_lane.kinds import Headers, Kind, Middleware, NotServed
@@ -162,7 +164,7 @@ class FastLane:
         self._names = self._names | unknown
         return True
 
-    def _admit(self, path: str, environ: Mapping[str, Any]) -> tuple[Kind, Caller, datetime, int | None] | None:
+    def _admit(self, path: str, environ: dict[str, Any]) -> tuple[Kind, Caller, datetime, int | None] | None:
         """Return the kind of a request, its caller, its time, and how stale its answer is, or None if it is refused.
 
         Nothing is learned for callers who are refused.
@@ -175,15 +177,19 @@ class FastLane:
             if caller is None:
                 return None
             kind = self._kind_of(path, environ)
+            if not kind.admits(caller):
+                return None
+            require_allowance(environ, caller)
         except Exception:  # Django meets the same exception, and answers it
             return None
-        return (kind, caller, now, staleness) if kind.admits(caller) else None
+        return kind, caller, now, staleness
 
     def _kind_of(self, path: str, environ: Mapping[str, Any]) -> Kind:
-        traits = (path, *map(environ.get, self._traits))
+        sent = (*map(environ.get, self._traits),)
+        traits = (path, is_trusted(environ.get("REMOTE_ADDR", "")), sent)
         kind = self._kinds.get(traits)
         if kind is None:
-            if any(len(trait or "") > _LONGEST_TRAIT for trait in traits):
+            if any(len(trait or "") > _LONGEST_TRAIT for trait in sent):
                 raise NotServed
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds.clear()

@@ -77,13 +77,6 @@ def test_view__without_the_right_to_change__shows_no_path_of_the_url(webhook: We
         assert client.post(page_of(webhook, name)).status_code == 403
 
 
-def test_list__of_webhooks__says_what_each_gets(ada: AdminClient, webhook: Webhook) -> None:
-    assert "everything" in text_of(ada.get(LIST))
-    values = {"kinds": ["api_key", "kill_switch"], "tags": ["a", "b"], "environments": ["staging"]}
-    changes.update_webhook(webhook, changes=values, actor=ACTOR, at=NOON)
-    assert "API keys and kill switches tagged a or b in staging" in text_of(ada.get(LIST))
-
-
 def test_test__webhook__queues_a_message_and_leads_to_its_page(ada: AdminClient, webhook: Webhook) -> None:
     assert "Send a test to chat?" in text_of(ada.get(page_of(webhook, "test")))
     assert not Delivery.objects.exists()

@@ -191,7 +191,7 @@ def assert_parameters(view: Any, operation: dict[str, Any]) -> None:
 def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of_and_some_more() -> None:
     # Changes of the members of a segment are shown as changes of the segment.
     kinds = {kind for table in tables.current.tables for kind in table.kinds} - {SEGMENT_MEMBERS}
-    assert kinds | {"kill_switch", "metric", "webhook"} == set(KINDS)
+    assert kinds | {"group", "kill_switch", "metric", "user", "webhook"} == set(KINDS)
 
 
 def test_document__every_object_but_free_content__is_closed() -> None:

@@ -55,6 +55,10 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "auth.Group": "people, and what they may do here",
     "auth.Permission": "people, and what they may do here",
     "sessions.Session": "who is signed in",
+    "axes.AccessAttempt": "what happened, not what is to happen",
+    "axes.AccessAttemptExpiration": "what happened, not what is to happen",
+    "axes.AccessFailureLog": "what happened, not what is to happen",
+    "axes.AccessLog": "what happened, not what is to happen",
     "admin.LogEntry": "Django's own log, which is not kept",
     "contenttypes.ContentType": "a list of the models",
 }

@@ -305,9 +305,15 @@ NO_DOORS: Mapping[str, str] = {
             *("experiments_experiment_users", "experiments_experiment_portfolio"),
             *("experiments_experiment_report", "experiments_experiment_plot"),
             "experiments_experiment_comment_delete",
+            *("doctor", "backup", "restore", "export_parquet", "flags_flag_audiences", "flags_flag_preview_new"),
             *("experiments_experiment_results_csv", "revision"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
-            *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),
+            *(
+                "experiments_experiment_planner",
+                "simulate_aa",
+                "check_results",
+                "audit_assignments",
+            ),
             *(
                 "config_webhook_deliveries",
                 "experiments_metric_event",

@@ -227,6 +227,13 @@ def test_restore__another_secret_key__is_refused(secret: str, settings: Any, cap
     assert "was written with another SECRET_KEY" in refused(caplog)
 
 
+def test_restore__former_secret_key__is_accepted(secret: str, settings: Any) -> None:
+    save()
+    settings.SECRET_KEY_FALLBACKS = ["older" * 10, settings.SECRET_KEY]
+    settings.SECRET_KEY = "another" * 10
+    assert restored()
+
+
 @pytest.mark.parametrize("part", ["HOST", "PORT", "NAME", "ENGINE"])
 def test_restore__another_database__is_refused(
     secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str

@@ -120,10 +120,3 @@ def test_send__https__checks_the_certificate_for_the_name(
         outcome = send(f"https://{name}:{receiver.server.server_port}/", b"{}", {})
     assert outcome.is_success is is_success
     assert is_success or "certificate" in outcome.problem
-
-
-def test_send__at_the_most_talkative_level__logs_no_path(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
-    with receiving(204) as receiver:
-        assert send(receiver.url, b"{}", {}).is_success
-    assert "/hook" not in caplog.text

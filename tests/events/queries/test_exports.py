@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
+from config.csv_cells import unescape
 from config.models import Environment
 from events.api import export_answers
 from events.queries import exports
@@ -37,6 +38,7 @@ def records(response: Any) -> list[dict[str, Any]]:
     assert response["Content-Type"] == f"{CSV}; charset=utf-8"
     assert body.startswith("id,event,userId,timestamp,receivedAt,properties\r\n")
     rows = list(csv.DictReader(io.StringIO(body, newline=""), strict=True))
+    rows = [{name: unescape(value) for name, value in row.items()} for row in rows]
     return [{**row, "properties": json.loads(row["properties"])} for row in rows]
 
 

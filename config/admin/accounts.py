@@ -1,0 +1,136 @@
+"""The pages of users and groups, which log what they change, and grant nobody more than the granter has."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, ClassVar, cast
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from config.accounts.log import GROUP, USER, document, log_account, log_password
+from config.accounts.rights import exceeding, may_change, names_of, rights_of
+from config.admin.site import KeepsInput, NamedListPage, column, moment, writer
+
+_MOST_NAMED = 5
+
+
+class GrantsWithinOwnRights:
+    """A mixin for forms of accounts."""
+
+    granter: ClassVar[User]
+
+    def clean(self) -> Any:
+        form = cast("forms.ModelForm[Any]", self)
+        values = super().clean() or form.cleaned_data  # type: ignore[misc]  # of the form
+        for field in ("permissions", "user_permissions"):
+            self._check(form, field, names_of(values.get(field) or []))
+        self._check(form, "groups", set().union(*map(rights_of, values.get("groups") or [])))
+        if values.get("is_superuser") and not self.granter.is_superuser:
+            form.add_error("is_superuser", "Only a superuser can make somebody one.")
+        return values
+
+    def _check(self, form: forms.ModelForm[Any], field: str, rights: set[str]) -> None:
+        lacking = exceeding(self.granter, rights)
+        if lacking:
+            more = f" and {len(lacking) - _MOST_NAMED} more" if len(lacking) > _MOST_NAMED else ""
+            named = ", ".join(lacking[:_MOST_NAMED])
+            form.add_error(field, f"You cannot grant what you lack yourself: {named}{more}.")
+
+
+class AccountPages(KeepsInput):
+    """What the pages of users and groups share."""
+
+    kind: ClassVar[str]
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
+        return NamedListPage
+
+    def get_form(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
+        form = super().get_form(request, *arguments, **options)
+        return type(form.__name__, (GrantsWithinOwnRights, form), {"granter": request.user})
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or may_change(_user(request), obj))  # type: ignore[misc]  # of the model admin
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or may_change(_user(request), obj))  # type: ignore[misc]  # of the model admin
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        stored = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
+        request.before = document(stored) if stored is not None else None  # type: ignore[attr-defined]  # ours
+        super().save_model(request, obj, form, change)  # type: ignore[misc]  # of the model admin
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)  # type: ignore[misc]  # of the model admin
+        before = request.before  # type: ignore[attr-defined]  # see above
+        log_account(form.instance, before, document(form.instance), **writer(request))
+
+    @transaction.atomic
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        before = document(obj)
+        super().delete_model(request, obj)  # type: ignore[misc]  # of the model admin
+        log_account(obj, before, None, **writer(request))
+
+    @transaction.atomic
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for account in queryset:
+            self.delete_model(request, account)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Name those of the selected that may not be deleted, so that Django refuses all."""
+        to_delete, count, lacking, protected = super().get_deleted_objects(objs, request)  # type: ignore[misc]  # of the model admin
+        kept = {str(account) for account in objs if not may_change(_user(request), account)}
+        return to_delete, count, lacking | kept, protected
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class UserAdmin(AccountPages, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    kind = USER
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "shown_login")
+
+    @column("Last login", ordering="last_login", empty_value="never")
+    def shown_login(self, user: User) -> SafeString | None:
+        return moment(user.last_login)
+
+    @transaction.atomic
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        response: HttpResponse = super().user_change_password(request, id, form_url)
+        user = self.get_object(request, id)
+        if request.method == "POST" and response.status_code == HTTPStatus.FOUND and user is not None:
+            log_password(user, **writer(request))
+        return response
+
+
+@admin.register(Group)
+class GroupAdmin(AccountPages, DjangoGroupAdmin, ModelAdmin):
+    kind = GROUP
+
+
+@transaction.atomic
+def change_own_password(request: HttpRequest) -> HttpResponse:
+    """The theme's page on which people change their own password."""
+    response: HttpResponse = admin.site.password_change(request)
+    if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+        log_password(_user(request), **writer(request))
+    return response
+
+
+def _user(request: HttpRequest) -> User:
+    return cast(User, request.user)

@@ -1,0 +1,69 @@
+"""Log-ins: each attempt is logged, and django-axes locks out for a while who guesses passwords."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from axes.backends import AxesStandaloneBackend
+from axes.signals import user_locked_out
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in, user_login_failed
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+
+from config.admin.failure_pages import Failure, answer
+from config.logs.addresses import address_of
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_NAME = 150
+
+
+class LockOutBackend(AxesStandaloneBackend):
+    """Refuses those who are locked out. Commands check passwords without a request, and nobody guesses there."""
+
+    def authenticate(self, request: HttpRequest | None, **credentials: Any) -> None:
+        if request is not None:
+            super().authenticate(request, **credentials)
+
+
+def address_of_request(request: HttpRequest) -> str | None:
+    """Return the address of a client. django-axes asks for it."""
+    return address_of(request.META) or None
+
+
+def show_lock_out(request: HttpRequest, *_: object) -> HttpResponse:
+    """Return the page for somebody who is locked out. django-axes asks for it."""
+    seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
+    failure = Failure(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "Too many wrong passwords",
+        f"Nobody can sign in to this account from your address for {seconds // 60} minutes.",
+        "An administrator can set a new password for you meanwhile.",
+        seconds,
+    )
+    return answer(request, failure)
+
+
+@receiver(user_logged_in, dispatch_uid="config.log_ins")
+def log_success(*, request: HttpRequest | None, user: Any, **_: object) -> None:
+    if request is not None:
+        logger.info("%s has signed in from %s", _name(user.get_username()), address_of(request.META))
+
+
+@receiver(user_login_failed, dispatch_uid="config.log_ins")
+def log_failure(*, credentials: dict[str, Any], request: HttpRequest | None = None, **_: object) -> None:
+    if request is not None:
+        logger.warning("Signing in as %s from %s failed", _name(credentials.get("username")), address_of(request.META))
+
+
+@receiver(user_locked_out, dispatch_uid="config.log_ins")
+def log_lock_out(*, request: HttpRequest, username: str | None = None, **_: object) -> None:
+    logger.warning("Signing in as %s from %s is locked", _name(username), address_of(request.META))
+
+
+def _name(username: object) -> str:
+    """Return a user name that breaks no line."""
+    return ascii(str(username)[:_LONGEST_NAME])

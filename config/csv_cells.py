@@ -1,0 +1,19 @@
+"""Cells of CSV files. A text that a spreadsheet would compute as a formula gets an apostrophe before."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_escapable = re.compile(r"'*[=+\-@\t\r]")
+_escaped = re.compile(r"'+[=+\-@\t\r]")
+
+
+def escape(value: Any) -> Any:
+    """Return a value that no spreadsheet computes. Numbers stay as they are."""
+    return f"'{value}" if isinstance(value, str) and _escapable.match(value) else value
+
+
+def unescape(text: str) -> str:
+    """Return the text that `escape` got, so that an export can be imported."""
+    return text[1:] if text[:1] == "'" and _escaped.match(text) else text

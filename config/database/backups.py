@@ -1,0 +1,101 @@
+"""Backups of the whole database: SQLite's online backup, and `pg_dump` and `pg_restore` of PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+_PAGES_AT_ONCE = 1000
+"""Between two portions, others write. Each portion takes some milliseconds."""
+_HEAD_OF_SQLITE, _HEAD_OF_DUMP = b"SQLite format 3\0", b"PGDMP"
+
+
+class BackupFailed(Exception):
+    """The message says why, and what to do."""
+
+
+def back_up(file: Path, on_progress: Callable[[int], object] = lambda _: None) -> None:
+    """Copy the database to a file, as it was at one moment. `on_progress` gets percents. Raises BackupFailed."""
+    if connection.vendor == "sqlite":
+        _back_up_sqlite(file, on_progress)
+    else:
+        _run(["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={file}"])
+        on_progress(100)
+
+
+def restore(file: Path) -> None:
+    """Replace the content of the database by that of a backup. Raises BackupFailed."""
+    with file.open("rb") as opened:
+        head = opened.read(len(_HEAD_OF_SQLITE))
+    expected = _HEAD_OF_SQLITE if connection.vendor == "sqlite" else _HEAD_OF_DUMP
+    if not head.startswith(expected):
+        raise BackupFailed(f"{file} is no backup of {connection.display_name}, which DATABASE_URL names.")
+    if connection.vendor == "sqlite":
+        _restore_sqlite(file)
+    else:
+        options = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+        _run(["pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(file)])
+    for left_over in ("state", "signal"):  # what workers of this host knew of the database before
+        (settings.RUNTIME_DIR / left_over).unlink(missing_ok=True)
+
+
+def _back_up_sqlite(file: Path, on_progress: Callable[[int], object]) -> None:
+    connection.ensure_connection()
+    done = 0
+
+    def report(_status: int, remaining: int, total: int) -> None:
+        nonlocal done
+        percent = 100 * (total - remaining) // max(total, 1)
+        on_progress(max(percent - done, 0))
+        done = max(percent, done)
+
+    try:
+        with closing(sqlite3.connect(file)) as copy:
+            connection.connection.backup(copy, pages=_PAGES_AT_ONCE, progress=report, sleep=0)
+            copy.execute("PRAGMA journal_mode = DELETE")  # so that the copy is one file
+    except sqlite3.Error as error:
+        raise BackupFailed(f"The backup failed: {error}.") from error
+
+
+def _restore_sqlite(file: Path) -> None:
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as backup:
+            [(verdict,)] = backup.execute("PRAGMA quick_check(1)").fetchall()
+            if verdict != "ok":
+                raise BackupFailed(f"{file} is damaged: {verdict}.")
+            connection.ensure_connection()
+            backup.backup(connection.connection)
+    except sqlite3.Error as error:
+        raise BackupFailed(f"{file} cannot be restored: {error}.") from error
+
+
+def _run(command: Sequence[str]) -> None:
+    """Run a program of PostgreSQL's. The password goes by the environment, where other users do not see it."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise BackupFailed(f"{command[0]} is not installed; install the client programs of PostgreSQL.")
+    done = subprocess.run(  # noqa: S603 (a program by its full path)
+        [program, *command[1:]], env={**os.environ, **_place()}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise BackupFailed(f"{command[0]} failed: {lines[0]}")
+
+
+def _place() -> dict[str, str]:
+    """Return where the database is, in the variables that PostgreSQL's programs read."""
+    own: dict[str, Any] = connection.settings_dict
+    names = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD", "NAME": "PGDATABASE"}
+    place = {variable: str(own[name]) for name, variable in names.items() if own.get(name)}
+    options = own.get("OPTIONS", {})
+    of_libpq = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
+    return place | {variable: str(options[name]) for name, variable in of_libpq.items() if name in options}

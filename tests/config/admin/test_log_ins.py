@@ -1,0 +1,71 @@
+"""Log-ins: they are logged, and guessing passwords ends for a while."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.conftest import NOON
+
+pytestmark = pytest.mark.django_db
+
+HERE, THERE = "203.0.113.7", "198.51.100.1"
+
+
+@pytest.fixture(autouse=True)
+def _user(settings: Any) -> None:
+    settings.AXES_FAILURE_LIMIT = 3
+    User.objects.create_user("ada", password="right", is_staff=True)
+    User.objects.create_user("bob", password="right", is_staff=True)
+
+
+def sign_in(name: str = "ada", password: str = "wrong", address: str = HERE) -> Any:
+    return Client().post("/admin/login/", {"username": name, "password": password}, REMOTE_ADDR=address)
+
+
+def test_log_in__wrong_passwords__lock_the_account_for_this_address() -> None:
+    assert [sign_in().status_code for _ in range(2)] == [200, 200]
+    locked = sign_in()
+    assert (locked.status_code, locked.headers["Retry-After"]) == (429, "900")
+    assert "Nobody can sign in to this account from your address for 15 minutes." in locked.content.decode()
+    assert sign_in(password="right").status_code == 429
+    assert sign_in(password="right", address=THERE).status_code == 302
+    assert sign_in("bob", "right").status_code == 302
+
+
+def test_log_in__after_the_time__is_possible_again() -> None:
+    with time_machine.travel(NOON, tick=False) as traveller:
+        assert [sign_in().status_code for _ in range(3)][-1] == 429
+        traveller.shift(timedelta(minutes=16))
+        assert sign_in(password="right").status_code == 302
+
+
+def test_log_in__right_password__forgets_wrong_ones() -> None:
+    for _ in range(3):
+        assert [sign_in().status_code for _ in range(2)] == [200, 200]
+        assert sign_in(password="right").status_code == 302
+
+
+def test_log_in__attempts__are_logged_without_the_password(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    for name, password in (("ada", "hunter2"), ("a\nb", "hunter2"), ("ada", "right")):
+        sign_in(name, password)
+    lines = [record.getMessage() for record in caplog.records if record.name == "config.admin.log_ins"]
+    assert lines == [
+        f"Signing in as 'ada' from {HERE} failed",
+        f"Signing in as 'a\\nb' from {HERE} failed",
+        f"'ada' has signed in from {HERE}",
+    ]
+    assert "hunter2" not in caplog.text
+
+
+def test_command__checks_a_password__without_a_request() -> None:
+    assert authenticate(username="ada", password="right") is not None
+    assert authenticate(username="ada", password="wrong") is None

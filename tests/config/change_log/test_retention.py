@@ -1,0 +1,94 @@
+"""What is deleted of an old change log, and that every later question about it has the same answer as before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from config.change_log.retention import delete_old_changes
+from config.models import Change
+from flags.changes.flag_changes import delete_flag, update_flag
+from flags.changes.segment_changes import change_members, create_segment, update_segment
+from tests.conftest import ACTOR, NOON
+from tests.factories import ExperimentFactory, FlagFactory
+
+pytestmark = pytest.mark.django_db
+
+NOW = NOON + timedelta(days=400)
+
+
+@pytest.fixture(autouse=True)
+def _days(settings: Any, db: None) -> None:
+    settings.CHANGE_RETENTION_DAYS = 100
+    Change.objects.update(at=NOON - timedelta(days=1))  # those of a new database are of today, and times never go back
+
+
+def describe(flag: Any, environment: Any, day: int) -> None:
+    changes = {"description": f"day {day}"}
+    update_flag(key=flag.key, environment=environment, changes=changes, actor=ACTOR, at=NOON + timedelta(days=day))
+
+
+def days_of(kind: str) -> list[int]:
+    moments = Change.objects.filter(kind=kind).order_by("revision").values_list("at", flat=True)
+    return [(at - NOON).days for at in moments]
+
+
+def test_retention__old_entries__all_but_the_newest_of_each_flag_are_deleted(production: Any) -> None:
+    flag, other = FlagFactory(), FlagFactory()
+    for day in (10, 20, 290, 310, 320):
+        describe(flag, production, day)
+    assert delete_old_changes(NOW) == "deleted 3 superseded entries from before 2026-11-27"
+    assert [day for day in days_of("flag") if day > 0] == [290, 310, 320]
+    kept = Change.objects.filter(kind="flag", object_id=str(flag.pk)).as_of(NOON + timedelta(days=305)).first()
+    assert kept.after["description"] == "day 290"
+    assert Change.objects.filter(kind="flag", object_id=str(other.pk)).count() == 1
+    assert delete_old_changes(NOW).startswith("deleted 0 ")
+
+
+def test_retention__deleted_flag__keeps_its_deletion(production: Any) -> None:
+    flag = FlagFactory()
+    describe(flag, production, 10)
+    delete_flag(key=flag.key, environment=production, actor=ACTOR, at=NOON + timedelta(days=20))
+    delete_old_changes(NOW)
+    [left] = Change.objects.filter(kind="flag")
+    assert (left.action, left.before["description"]) == ("deleted", "day 10")
+
+
+def test_retention__first_entry_of_the_log__stays() -> None:
+    first = Change.objects.order_by("revision").first()
+    delete_old_changes(NOW)
+    assert Change.objects.order_by("revision").first() == first
+
+
+def test_retention__experiment_that_is_not_frozen__keeps_all_since_its_start(production: Any) -> None:
+    flag = FlagFactory()
+    for day in (10, 20, 40, 50, 60):
+        describe(flag, production, day)
+    experiment = ExperimentFactory(running=True)
+    experiment.started_at = NOON + timedelta(days=45)
+    experiment.save()
+    entries = Change.objects.filter(kind="experiment").count()
+    delete_old_changes(NOW)
+    assert [day for day in days_of("flag") if day > 0] == [40, 50, 60]
+    assert Change.objects.filter(kind="experiment").count() == entries
+
+
+def test_retention__members_of_a_segment__stay_until_its_whole_entry_is_old() -> None:
+    create_segment(key="s", user_ids=["ada"], actor=ACTOR, at=NOON)
+    for day in (10, 20):
+        change_members(key="s", add=[f"u{day}"], remove=[], actor=ACTOR, at=NOON + timedelta(days=day))
+    delete_old_changes(NOW)
+    assert days_of("segment_members") == [10, 20]
+    update_segment(key="s", changes={"description": "x"}, actor=ACTOR, at=NOON + timedelta(days=30))
+    delete_old_changes(NOW)
+    assert (days_of("segment"), days_of("segment_members")) == ([30], [])
+
+
+def test_retention__not_set__keeps_all(settings: Any, production: Any) -> None:
+    settings.CHANGE_RETENTION_DAYS = None
+    describe(FlagFactory(), production, 10)
+    before = Change.objects.count()
+    assert delete_old_changes(NOW) == "all are kept"
+    assert Change.objects.count() == before

@@ -1,0 +1,74 @@
+"""Backups of a database that is served, and what is there after one is restored."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.load import ANSWERED
+from tests.system.server import ROOT, Server
+from tests.system.traffic import evaluating, make_flags
+
+pytestmark = pytest.mark.system
+
+
+def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=server.environment, capture_output=True, text=True, check=False)
+
+
+def track(server: Server, count: int) -> None:
+    events = {"events": [{"event": "e", "userId": f"u{number}"} for number in range(count)]}
+    assert server.ask("POST", "/v1/events/batch", json=events).status_code == 202
+
+
+def count_events(server: Server) -> int:
+    return len(server.ask("GET", "/v1/events?event=e&limit=1000").json()["data"])
+
+
+def test_backup__of_a_served_database__is_restored_as_it_was(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server, file = start_server(), tmp_path / "halyard.backup"
+    make_flags(server)
+    track(server, 300)
+    with evaluating(server) as answers:
+        done = run(server, "backup", str(file))
+    assert done.returncode == 0, done.stderr
+    assert {*answers} == {ANSWERED}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+    flags = [flag["key"] for flag in server.ask("GET", "/v1/flags").json()["data"]]
+    track(server, 100)
+    assert server.ask("POST", "/v1/flags", json={"key": "made-later"}).status_code == 201
+    assert server.stop() == 0
+    restored = run(server, "restore", str(file), "--no-input")
+    assert restored.returncode == 0, restored.stderr
+    server.start()
+    assert count_events(server) == 300
+    assert [flag["key"] for flag in server.ask("GET", "/v1/flags").json()["data"]] == flags
+    assert server.ask("POST", "/v1/flags/made-later/evaluate", json={"userId": "ada"}).status_code == 404
+    track(server, 50)
+    assert count_events(server) == 350
+
+
+def test_backup__that_cannot_be__says_why_in_one_line(server: Server, tmp_path: Path) -> None:
+    existing, other = tmp_path / "existing", tmp_path / "other"
+    existing.write_text("mine")
+    other.write_bytes(b"no backup of anything")
+    for arguments, words in (
+        (("backup", str(existing)), f"{existing} exists; name a new file."),
+        (("backup", str(tmp_path / "none" / "file")), "No such file or directory."),
+        (("restore", str(tmp_path / "none")), "is no file."),
+        (("restore", str(other), "--no-input"), f"{other} is no backup of "),
+    ):
+        refused = run(server, *arguments)
+        assert refused.returncode == 1
+        [line] = refused.stderr.splitlines()
+        assert words in line
+    assert existing.read_text() == "mine"
