@@ -7,6 +7,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -44,6 +45,10 @@ class Env(environ.Env):
         name: str = self.get_value(var, cast=_time_zone, default=default)
         return name
 
+    def path_prefix(self, var: str, default: str) -> str:
+        prefix: str = self.get_value(var, cast=_path_prefix, default=default)
+        return prefix
+
     def folder(self, var: str, default: str) -> Path:
         """Return a folder in which this process can write. It is made if need be, for its owner alone."""
         path = Path(self.str(var, default=default))
@@ -77,6 +82,13 @@ def _log_level(text: str) -> str:
     return text.upper()
 
 
+def _path_prefix(text: str) -> str:
+    prefix = text.rstrip("/")
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", prefix, re.ASCII):
+        raise ValueError
+    return prefix
+
+
 def _time_zone(text: str) -> str:
     try:
         return ZoneInfo(text).key
@@ -91,6 +103,7 @@ def _networks(text: str) -> list[Network]:
 _WANTED = {
     bool: "true or false",
     int: "a whole number",
+    _path_prefix: "a path such as /flags",
     _log_level: "DEBUG, INFO, WARNING or ERROR",
     _networks: "networks separated by commas, such as 10.1.0.0/16,127.0.0.1/32",
     _time_zone: "the name of a time zone, such as Europe/Zurich",

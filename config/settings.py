@@ -23,6 +23,7 @@ DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # former ones, which still verify
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"] if DEBUG else [])
+SCRIPT_NAME = env.path_prefix("SCRIPT_NAME", default="")  # such as /flags, below which the service is reached
 RUNTIME_DIR = env.folder("RUNTIME_DIR", default=str(BASE_DIR / "var"))
 ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
 CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
@@ -186,7 +187,8 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-STATIC_URL = "/static/"
+FORCE_SCRIPT_NAME = SCRIPT_NAME or None
+STATIC_URL = f"{SCRIPT_NAME}/static/"
 STATICFILES_DIRS = [("guide/images", BASE_DIR / "templates" / "guide" / "images")]
 # A server copies the static files from the packages that contain them when it starts, so an upgrade needs no
 # `collectstatic`.
@@ -200,6 +202,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 SESSION_ENGINE = "config.admin.browser_middleware"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = SCRIPT_NAME or "/"
 CSRF_FAILURE_VIEW = "config.admin.kept_input.show_csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
@@ -257,6 +260,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": ["config.api.schema.complete_document"],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SCHEMA_PATH_PREFIX": r"/v1",
+    "SERVERS": [{"url": SCRIPT_NAME}] if SCRIPT_NAME else [],
 }
 
 UNFOLD = {

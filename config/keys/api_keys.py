@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -69,6 +69,29 @@ def create_key(
         )
         log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=document(key))
     return key, secret
+
+
+def rotate_key(key: ApiKey, *, overlap: timedelta, actor: Actor, at: datetime, reason: str = "") -> tuple[ApiKey, str]:
+    """Create a key like this one, and let this one expire after the overlap. Return the new one with its secret.
+
+    Raises DomainError `invalid_transition` if the key is not live, or `forbidden` as `create_key` does.
+    """
+    if not key.is_live(at):
+        raise DomainError(ErrorCode.INVALID_TRANSITION, "This key is expired or revoked; create a new one instead.")
+    until = at + overlap if key.expires_at is None else min(key.expires_at, at + overlap)
+    with writing(actor=actor, at=at, reason=reason):
+        made = create_key(
+            name=key.name,
+            environment=key.environment,
+            scope=Scope(key.scope),
+            common=key.scope == Scope.MANAGE and key.may_change_common,
+            expires_at=key.expires_at,
+            actor=actor,
+            at=at,
+            reason=reason,
+        )
+        update_key(key, changes={"expires_at": until}, actor=actor, at=at, reason=reason)
+    return made
 
 
 def limited(actor: Actor, user: User | AnonymousUser) -> Actor:

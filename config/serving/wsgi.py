@@ -13,6 +13,7 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import set_script_prefix
 from django.utils.http import parse_header_parameters
 from django.utils.module_loading import autodiscover_modules
 
@@ -45,6 +46,12 @@ class Request(WSGIRequest):
         """What answers the request instead of the view at its path, if anything."""
         super().__init__(environ)
 
+    def build_absolute_uri(self, location: str | None = None) -> str:
+        """Return an address with the host. The code names addresses of the API without the prefix of the service."""
+        if location is not None and location.startswith("/v1/"):
+            location = f"{settings.SCRIPT_NAME}{location}"
+        return super().build_absolute_uri(location)
+
     @property
     def scheme(self) -> str | None:
         """What a proxy says of the connection of its client counts only if settings trust that proxy."""
@@ -75,6 +82,7 @@ class Application(WSGIHandler):
 
     def answer_by(self, view: Callable[[HttpRequest], HttpResponse], environ: Mapping[str, Any]) -> HttpResponse:
         """Return the answer of another view to a request without its body, after all middleware."""
+        set_script_prefix(f"{settings.SCRIPT_NAME}/")
         request = Request({**environ, "wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"})
         request.view = view
         return cast(HttpResponse, super().get_response(request))  # of middleware that streams nothing

@@ -136,6 +136,36 @@ class TestListKeys:
             run("list_keys")
 
 
+class TestRotateKey:
+    @time_machine.travel(NOON, tick=False)
+    def test_rotate_key__live_key__has_a_successor_with_the_same_rights_and_expires(self, production):
+        old, _ = make_key(production, scope=Scope.MANAGE, common=True, at=PAST)
+        out, err = run("rotate_key", old.prefix, "--overlap", "3")
+        new = ApiKey.objects.exclude(pk=old.pk).get()
+        assert digest(out.removesuffix("\n")) == new.digest
+        assert (new.name, new.environment, new.scope, new.may_change_common) == ("shop", production, "manage", True)
+        assert (new.expires_at, ApiKey.objects.get(pk=old.pk).expires_at) == (None, NOON + timedelta(days=3))
+        assert str(new.pk) in err
+        assert [change.action for change in Change.objects.filter(kind="api_key")[:2]] == ["changed", "created"]
+
+    @time_machine.travel(NOON, tick=False)
+    def test_rotate_key__that_expires_before__keeps_its_expiry(self, production):
+        old, _ = make_key(production, expires_at=NOON + timedelta(days=1), at=PAST)
+        run("rotate_key", old.prefix)
+        assert ApiKey.objects.get(pk=old.pk).expires_at == NOON + timedelta(days=1)
+
+    def test_rotate_key__revoked__is_refused(self, production):
+        key = revoke_key(make_key(production)[0], actor=ACTOR, at=NOON)
+        with pytest.raises(CommandError, match="is expired or revoked; create a new one instead"):
+            run("rotate_key", key.prefix)
+        assert ApiKey.objects.count() == 1
+
+    @pytest.mark.parametrize("days", ["0", "-1", "366"])
+    def test_rotate_key__overlap_out_of_range__is_refused(self, production, days):
+        with pytest.raises(CommandError, match="--overlap must be 1 to 365"):
+            run("rotate_key", make_key(production)[0].prefix, f"--overlap={days}")
+
+
 class TestRevokeKey:
     @pytest.mark.parametrize("attribute", ["pk", "prefix"])
     def test_revoke_key__by_id_or_prefix__revokes_that_key_alone(self, production, attribute):

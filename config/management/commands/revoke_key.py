@@ -23,14 +23,15 @@ class Command(OperatorCommand):
         parser.add_argument("key", help="the id or the prefix of the key, as `list_keys` shows them")
 
     def handle(self, *, key: str, **_: Any) -> None:
-        api_key = _find(key)
+        api_key = find_key(key)
         revoked = revoke_key(api_key, actor=actor(), at=timezone.now())
         assert revoked.revoked_at is not None  # noqa: S101 (revoke_key sets it)
         when = "was already revoked at" if api_key.revoked_at else "was revoked at"
         self.stdout.write(f"Key {revoked.pk} ({revoked.name}) {when} {format_timestamp(revoked.revoked_at)}.")
 
 
-def _find(text: str) -> ApiKey:
+def find_key(text: str) -> ApiKey:
+    """Return the key with this id or prefix. Raises CommandError."""
     condition = Q(prefix=text)
     with suppress(ValueError):  # not an id, but perhaps a prefix
         condition |= Q(pk=UUID(text))

@@ -50,13 +50,15 @@ MOST_BYTES = 128 * 1024**2
 """How much memory the bodies may take that are read for Django."""
 
 _BASE = {
-    "SCRIPT_NAME": "",
+    "SCRIPT_NAME": settings.SCRIPT_NAME,
     "wsgi.errors": sys.stderr,
     "wsgi.multiprocess": True,
     "wsgi.multithread": True,
     "wsgi.run_once": False,
     "wsgi.version": (1, 0),
 }
+
+_PREFIX = f"{settings.SCRIPT_NAME}/" if settings.SCRIPT_NAME else ""
 
 
 @dataclass(eq=False, slots=True)
@@ -113,7 +115,11 @@ class Gateway:
 
         Returns whether all of the body was read. If not, the connection ends only once granian has its thread back.
         """
-        exchange, raw = Exchange(protocol, _BASE | scope, self._is_stopping), scope["wsgi.input"]
+        environ: dict[str, Any] = _BASE | scope
+        raw = scope["wsgi.input"]
+        if _PREFIX and environ["PATH_INFO"].startswith(_PREFIX):  # a proxy may have removed it
+            environ["PATH_INFO"] = environ["PATH_INFO"][len(_PREFIX) - 1 :]
+        exchange = Exchange(protocol, environ, self._is_stopping)
         try:
             if not self._serve_in_lane(exchange, raw):
                 self._leave_to_django(exchange, raw)

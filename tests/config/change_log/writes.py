@@ -259,6 +259,11 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
 
 COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("create_key", ["--name", "new", "--scope", "client"], ["created api_key new in production"]),
+    (
+        "rotate_key",
+        ["{spare}"],
+        ["created api_key spare in production", "changed api_key spare in production"],
+    ),
     ("revoke_key", ["{spare}"], ["changed api_key spare in production"]),
     ("list_keys", [], []),
     ("create_kill_switch", ["on", "--name", "new"], ["created kill_switch new in production"]),
