@@ -146,12 +146,13 @@ USE_I18N = False
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024**2  # bytes; also the limit for bodies of the API
 USE_TZ = True
 
+FORM_RENDERER = "config.icons.FormRenderer"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [("django.template.loaders.cached.Loader", ["config.icons.Loader"])],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",

@@ -1,0 +1,48 @@
+"""Icons are ligatures of a font: the text `flag` in an element of its own. Screen readers would read it out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from django.forms import renderers
+from django.forms.renderers import DjangoTemplates
+from django.template import Origin
+from django.template.loaders import app_directories
+from django.template.utils import get_app_template_dirs
+from django.utils.functional import cached_property
+
+_ICON = re.compile(
+    r'<(span|div)(?![^<>]*(?:aria-hidden|role="img"))(?=[^<>]*class="[^"]*\bmaterial-symbols-outlined\b)'
+)
+
+
+LOADERS = [("django.template.loaders.cached.Loader", ["config.icons.Loader"])]
+
+
+class Loader(app_directories.Loader):
+    """Loads all templates, those of the theme too, and hides their icons from screen readers.
+
+    An icon that says something has `role="img"` and a label.
+    """
+
+    def get_dirs(self) -> list[str | Path]:
+        return [*self.engine.dirs, *get_app_template_dirs("templates")]
+
+    def get_contents(self, origin: Origin) -> str:
+        return hide_icons(super().get_contents(origin))
+
+
+class FormRenderer(DjangoTemplates):
+    """Renders fields of forms as Django's own does, from templates that are loaded as above."""
+
+    @cached_property
+    def engine(self) -> Any:
+        folder = Path(renderers.__file__).parent / "templates"
+        return self.backend({"APP_DIRS": False, "DIRS": [folder], "NAME": "forms", "OPTIONS": {"loaders": LOADERS}})
+
+
+def hide_icons(source: str) -> str:
+    """Return the source of a template in which icons are hidden from screen readers."""
+    return _ICON.sub(r'<\1 aria-hidden="true"', source)
