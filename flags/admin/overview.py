@@ -15,17 +15,12 @@ from config.admin.scheduled import Scheduled
 from config.models import Environment
 from flags.models import Flag, Usage
 from flags.snapshot import configuration
-from flags.usage.staleness import StaleReason, stale, stale_reasons, with_stale_reasons
+from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
 from flags.words.upcoming import upcoming_steps
 
 DAYS_OF_USAGE = 14
 _DAY = timedelta(days=1)
 _MOST_STALE = 5
-_WHY_STALE = {
-    StaleReason.EXPIRED: "It has expired.",
-    StaleReason.NOT_EVALUATED: "It was not evaluated here for 30 days.",
-    StaleReason.ONE_OUTCOME: "It has not changed here for 30 days, and is the same for everyone.",
-}
 
 
 def count_flags(environment: Environment) -> dict[str, int]:
@@ -72,7 +67,7 @@ class StaleFlags:
 def stale_flags(environment: Environment, now: datetime) -> StaleFlags:
     flags = Flag.objects.current().in_environment(environment)
     found = stale(with_stale_reasons(flags, environment, now)).order_by("key")
-    first = [(flag, " ".join(_WHY_STALE[reason] for reason in stale_reasons(flag))) for flag in found[:_MOST_STALE]]
+    first = [(flag, " ".join(reason.meaning for reason in stale_reasons(flag))) for flag in found[:_MOST_STALE]]
     return StaleFlags(found.count() if len(first) == _MOST_STALE else len(first), first)
 
 

@@ -13,7 +13,7 @@ from config.admin.site import moment
 from config.models import Environment
 from flags.models import Flag
 from flags.usage.series import Interval, Outcome, UsageSeries, read_usage
-from flags.usage.staleness import STALE_AFTER, StaleReason, stale_reasons
+from flags.usage.staleness import STALE_AFTER, stale_reasons
 
 DAY = timedelta(days=1)
 HEIGHT = 48
@@ -84,7 +84,7 @@ def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
         busiest=f"{most:,}",
         first_day=first,
         last_use=moment(usage.last_hour),
-        advice=[_advice(reason, flag, usage) for reason in stale_reasons(flag)],
+        advice=[f"{reason.meaning} {reason.remedy}" for reason in stale_reasons(flag)],
     )
 
 
@@ -106,18 +106,3 @@ def _day(day: datetime, usage: UsageSeries, rows: Sequence[Row], most: int) -> D
             parts.append(Part(round(top, 2), round(height, 2), row.tone))
     text = ", ".join(f"{row.outcome.key} {counts[row.outcome.key]:,}" for row in rows if row.outcome.key in counts)
     return Day(f"{date_format(day, 'j M Y')}: {text or 'not evaluated'}", parts)
-
-
-def _advice(reason: StaleReason, flag: Flag, usage: UsageSeries) -> str:
-    """Say why the flag is stale, and what to do about it."""
-    if reason is StaleReason.EXPIRED:
-        assert flag.expires_at is not None  # noqa: S101 (that is what has passed)
-        day = date_format(flag.expires_at.astimezone(UTC), "j M Y")
-        return f"The flag expired on {day}. Remove it from the code, then archive it."
-    if reason is StaleReason.NOT_EVALUATED:
-        return "The flag was not evaluated here for 30 days. If no code uses it any more, archive it."
-    outcome = usage.outcomes[0].key if usage.outcomes else "the same"
-    return (
-        f"The flag has not changed here for 30 days and is {outcome} for everyone. Replace it in the code, "
-        "then archive it."
-    )

@@ -16,21 +16,30 @@ STALE_AFTER = timedelta(days=30)
 
 
 class StaleReason(StrEnum):
-    """Why a flag is stale, in the order in which reasons are listed."""
+    """Why a flag is stale, in the order in which reasons are listed.
+
+    `meaning` is a sentence about the flag, and `remedy` says what to do about it.
+    """
 
     meaning: str
+    remedy: str
 
-    def __new__(cls, value: str, meaning: str) -> StaleReason:
+    def __new__(cls, value: str, meaning: str, remedy: str) -> StaleReason:
         member = str.__new__(cls, value)
         member._value_ = value
-        member.meaning = meaning
+        member.meaning, member.remedy = meaning, remedy
         return member
 
-    EXPIRED = "expired", "`expiresAt` has passed."
-    NOT_EVALUATED = "not_evaluated", "The flag is at least 30 days old, and was not evaluated here in the last 30 days."
+    EXPIRED = "expired", "The flag has expired.", "Remove it from the code, then archive it."
+    NOT_EVALUATED = (
+        "not_evaluated",
+        "The flag is at least 30 days old, and was not evaluated here in the last 30 days.",
+        "If no code uses it any more, archive it.",
+    )
     ONE_OUTCOME = (
         "one_outcome",
         "The flag was not changed here for 30 days, and had the same outcome for everyone in that time.",
+        "Replace it in the code, then archive it.",
     )
 
 

@@ -172,13 +172,13 @@ def test_stale__flags__are_listed_with_their_reasons_their_usage_and_a_button(pr
         FlagFactory(key=f"more-{number}", expires_at=NOON - DAY)
     with time_machine.travel(NOON, tick=False):
         page = sign_in().get("/admin/")
-        assert "expired It has expired." in text_of(page)
+        assert "expired The flag has expired." in text_of(page)
         assert "1,234 evaluations in 14 days" in text_of(page)
         assert "and 2 more" in text_of(page)
         archive = reverse("admin:flags_flag_archive", args=[expired.pk])
         assert f'href="{archive}"' in page.content.decode()
         reader = sign_in("flags.view_flag", username="grace").get("/admin/")
-    assert "It has expired." in text_of(reader)
+    assert "The flag has expired." in text_of(reader)
     assert archive not in reader.content.decode()
 
 

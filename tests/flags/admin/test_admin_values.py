@@ -91,7 +91,7 @@ def test_form__of_a_flag_that_expired_before_the_time_zone_began__is_shown(
     first = datetime(1, 1, 1, tzinfo=UTC)
     update_flag(key=flag.key, environment=production, changes={"expires_at": first}, actor=ACTOR, at=NOON)
     client = sign_in()
-    assert "The flag expired on 1 Jan 0001." in text_of(client.get(change_page(flag)))
+    assert "The flag has expired." in text_of(client.get(change_page(flag)))
     assert client.get("/admin/flags/flag/").status_code == 200
 
 

@@ -129,23 +129,25 @@ def test_page__names_that_look_like_markup__are_text(production: Environment) ->
 def test_page__of_a_stale_flag__says_in_words_why_and_what_to_do(production: Environment) -> None:
     FlagFactory(key="f", at=START, expires_at=NOW - DAY)
     assert (
-        "The flag expired on 25 Dec 2028. Remove it from the code, then archive it. "
-        "The flag was not evaluated here for 30 days. If no code uses it any more, archive it." in text_of(page_of("f"))
+        "The flag has expired. Remove it from the code, then archive it. "
+        "The flag is at least 30 days old, and was not evaluated here in the last 30 days. "
+        "If no code uses it any more, archive it." in text_of(page_of("f"))
     )
 
 
 def test_page__of_a_flag_that_is_the_same_for_everyone__says_what(production: Environment) -> None:
     FlagFactory(key="f", at=START)
     count("f", production, off=1)
-    assert "The flag has not changed here for 30 days and is off for everyone. Replace it in the code" in text_of(
-        page_of("f")
+    assert (
+        "The flag was not changed here for 30 days, and had the same outcome for everyone in that time. Replace it"
+        in text_of(page_of("f"))
     )
 
 
 def test_page__last_use_without_counts__is_still_shown(production: Environment) -> None:
     FlagFactory(key="f", at=START)
     LastUse.objects.create(environment=production, flag_key="f", outcome="on", hour=NOW)
-    assert "and is the same for everyone" in text_of(page_of("f"))
+    assert "had the same outcome for everyone" in text_of(page_of("f"))
 
 
 def test_list__stale_flags__have_a_badge_for_each_reason(production: Environment) -> None:
