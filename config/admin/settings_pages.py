@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -192,6 +193,10 @@ class ApiKeyAdmin(DomainAdmin):
     list_select_related = ("environment",)
     search_fields = ("name",)
     actions_detail = ("revoke",)
+
+    def next_moment(self, request: HttpRequest, rows: Any, now: datetime) -> datetime | None:
+        expiries = (key.expires_at for key in rows if key.expires_at and not key.revoked_at)
+        return min((moment for moment in expiries if moment > now), default=None)
 
     @column("Starts with")
     def shown_prefix(self, key: ApiKey) -> SafeString:

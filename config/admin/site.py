@@ -65,6 +65,7 @@ class DomainListPage(ListPage):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list: Any = self.model_admin.for_page(request, self.result_list)
+        self.next_moment = self.model_admin.next_moment(request, self.result_list, timezone.now())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,10 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
     def for_page(self, request: HttpRequest, queryset: Any) -> Any:
         """Return the rows of one page of a list, with what only these rows need."""
         return queryset
+
+    def next_moment(self, request: HttpRequest, rows: Any, now: datetime) -> datetime | None:
+        """Return when these rows of a list read differently next although nobody changes them, if they ever do."""
+        return None
 
     # Django's hooks, which call them
 

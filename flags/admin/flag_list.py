@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Prefetch
@@ -18,6 +19,7 @@ from config.models import Environment
 from flags.models import Flag, FlagState
 from flags.usage.staleness import stale_reasons
 from flags.words.rules import summarise_rules
+from flags.words.upcoming import next_step
 
 _LONG = ("variants", "schema", "prerequisites")
 _MOST_WORDS = 120
@@ -45,6 +47,10 @@ class FlagList(DomainAdmin):
     def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Flag], Any]]:
         columns = [self._column_of(request, environment) for environment in environments_of(request)]
         return ["shown_key", *columns, "shown_update"]
+
+    def next_moment(self, request: HttpRequest, rows: Any, now: datetime) -> datetime | None:
+        states = (state for flag in rows for state in (flag, *getattr(flag, "states_elsewhere", ())))
+        return min((moment for state in states if (moment := next_step(state.rules, now))), default=None)
 
     @column("Flag", ordering="key")
     def shown_key(self, flag: Flag) -> SafeString:
@@ -111,5 +117,5 @@ def _words(summary: str, *, is_on: bool) -> str:
 def _badges(flag: Flag) -> SafeString:
     if flag.archived_at:
         return format_html('<span class="hy-state hy-state-off">{}</span>', "archived")
-    reasons = ((reason.meaning.replace("`", ""), reason.replace("_", " ")) for reason in stale_reasons(flag))
+    reasons = ((reason.meaning, reason.replace("_", " ")) for reason in stale_reasons(flag))
     return format_html_join(" ", '<span class="hy-state hy-state-warning" title="{}">{}</span>', reasons)

@@ -17,14 +17,25 @@ _TIMED = frozenset({"startAt", "endAt", "ramp"})
 def upcoming_steps(rules: Sequence[Rule], now: datetime, until: datetime) -> Iterator[tuple[datetime, str]]:
     """Yield each moment after `now`, up to `until`, at which a rule matches another share, and what it does then."""
     for number, rule in enumerate(rules, 1):
-        # Most of thousands of rules never change by themselves.
-        if not rule.keys().isdisjoint(_TIMED) and rule.get("enabled", True):
+        if _changes_by_itself(rule):
             name = rule.get("name") or f"rule {number}"
             before, *coming = periods(rule, now)
             for period in coming:
                 if period.start <= until:
                     yield period.start, f"{name} {_step(rule, before, period)}"
                 before = period
+
+
+def next_step(rules: Sequence[Rule], now: datetime) -> datetime | None:
+    """Return the next moment at which a rule matches another share, if there is one."""
+    return min(
+        (period.start for rule in rules if _changes_by_itself(rule) for period in periods(rule, now)[1:]), default=None
+    )
+
+
+def _changes_by_itself(rule: Rule) -> bool:
+    """Return whether a rule may have a schedule. Most of thousands of rules have none."""
+    return not rule.keys().isdisjoint(_TIMED) and bool(rule.get("enabled", True))
 
 
 def _step(rule: Rule, before: Period, period: Period) -> str:

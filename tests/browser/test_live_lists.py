@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
 from config.keys.environments import create_environment
 from config.models import Environment
+from config.timestamps import format_timestamp
 from experiments.metrics.changes import create_metric, delete_metric, update_metric
 from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit
@@ -56,3 +59,14 @@ def test_list_of_flags__after_changes_elsewhere__has_them_too(visit: Visit) -> N
     expect(visit.page.get_by_text("This list has changed.")).to_be_visible(timeout=30_000)
     visit.page.get_by_role("link", name="Show the new list").press("Enter")
     expect(visit.page.get_by_role("switch", name="new-checkout in Younger")).to_be_visible()
+
+
+def test_list_of_flags__when_a_schedule_ends__says_so(visit: Visit) -> None:
+    end = timezone.now() + timedelta(seconds=8)
+    rule = {"type": "percentage", "percentage": 50, "endAt": format_timestamp(end)}
+    flag_in_production(rules=[rule], enabled=True)
+    visit.open("/admin/flags/flag/")
+    cell = visit.page.locator(".data-row", has_text="new-checkout").locator(".field-switch_here")
+    expect(cell).to_contain_text("50 % of everyone until")
+    expect(cell).to_contain_text("ended", timeout=30_000)
+    expect(visit.page.get_by_text("This list has changed.")).to_be_hidden()

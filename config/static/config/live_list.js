@@ -6,6 +6,12 @@ const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, summary";
 
 const here = document.getElementById("hy-live");
 let revision = null;
+let changesAt = momentOf(document);
+
+/** When a page reads differently although nobody changes anything, such as by a schedule, in whole seconds since 1970. */
+function momentOf(page) {
+  return Number(page.getElementById("hy-live")?.dataset.changesAt || Infinity) + 1;
+}
 
 /** What a cell says and leads to. What scripts have added is left out. */
 function contentOf(cell) {
@@ -75,9 +81,12 @@ async function look() {
   const newest = await fetchAnswer(here.dataset.address);
   if (newest === null) return;
   const isNew = revision === null ? newest.at >= Number(here.dataset.rendered) : newest.revision !== revision;
-  const page = isNew ? await fetchPage() : null;
-  if (page) show(page);
+  const page = isNew || newest.now >= changesAt ? await fetchPage() : null;
+  if (page) {
+    show(page);
+    changesAt = momentOf(page);
+  }
   if (!isNew || page) revision = newest.revision;
 }
 
-if (here) repeat(look, MILLISECONDS_BETWEEN_LOOKS);
+if (here) repeat(look, MILLISECONDS_BETWEEN_LOOKS).start(MILLISECONDS_BETWEEN_LOOKS);

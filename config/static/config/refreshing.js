@@ -1,26 +1,43 @@
 // What pages that keep themselves up to date have in common.
 
-/** Call `look` again and again, while the page is visible. A look that fails is followed by the next one. */
-export function repeat(look, milliseconds) {
+/**
+ * Call `look` again and again, from `start` to `stop` and while the page is visible. A look that answers false is the last
+ * one. After one that fails, `fail` answers the milliseconds until the next.
+ */
+export function repeat(look, milliseconds, fail = () => milliseconds) {
+  let isOn = false;
   let isUnderWay = false;
-  let timer = setTimeout(run, milliseconds);
+  let timer = null;
 
   async function run() {
     timer = null;
-    if (document.hidden || isUnderWay) return;
+    if (!isOn || document.hidden || isUnderWay) return;
     isUnderWay = true;
+    let pause = milliseconds;
     try {
-      await look();
+      if ((await look()) === false) isOn = false;
     } catch {
-      // The next look may have an answer.
+      pause = fail();
     }
     isUnderWay = false;
-    timer = setTimeout(run, milliseconds);
+    if (isOn) timer = setTimeout(run, pause);
   }
 
   document.addEventListener("visibilitychange", () => {
     if (timer === null) run();
   });
+  return {
+    start(pause = 0) {
+      isOn = true;
+      clearTimeout(timer);
+      timer = setTimeout(run, pause);
+    },
+    stop() {
+      isOn = false;
+      clearTimeout(timer);
+      timer = null;
+    },
+  };
 }
 
 /** Return this page as the service answers it now, or null if it does not. */

@@ -1,6 +1,7 @@
 // Follows the events that arrive, above the list of events. Without this script the list is what it was on loading.
 import { make } from "../config/elements.js";
 import { inWords } from "../config/moments.js";
+import { repeat } from "../config/refreshing.js";
 
 const MILLISECONDS_BETWEEN_READS = 2000;
 const MILLISECONDS_AFTER_A_FAILURE = 10_000;
@@ -13,9 +14,7 @@ const status = tail?.querySelector("[role=status]");
 const seen = new Map(); // ids of the rows, which may be sent again
 
 let position = "";
-let timer = null;
 let number = 0;
-let isFollowing = false;
 
 function row(event) {
   const time = event.timestamp.slice(11, 19);
@@ -51,51 +50,41 @@ function describe(hasMore) {
   say(number ? `${counted} arrived.${hasMore ? " More arrive than can be shown." : ""}` : "Waiting for events.");
 }
 
-/** Read what has arrived. Returns the milliseconds until the next time, or null if there is none. */
+/** Read what has arrived. Returns false if there is nothing more to read. */
 async function read() {
   const response = await fetch(`${tail.dataset.address}&${new URLSearchParams({ after: position })}`);
   if (response.redirected || response.status === 403) {
     say("You are no longer signed in. Open this page again.");
-    return null;
+    return false;
   }
   if (response.status >= 500) throw new Error("unavailable");
   const answer = await response.json();
   if (!response.ok) {
     say(answer.error);
-    return null;
+    return false;
   }
-  if (!isFollowing) return null;
+  if (tail.hidden) return false;
   position = answer.position;
   add(answer.events);
   describe(answer.hasMore);
-  return MILLISECONDS_BETWEEN_READS;
+  return true;
 }
 
-async function follow() {
-  timer = null;
-  if (!isFollowing || document.hidden) return;
-  timer = -1; // a read is under way
-  let pause = MILLISECONDS_AFTER_A_FAILURE;
-  try {
-    pause = await read();
-  } catch {
-    say("The service does not answer. Trying again.");
-  }
-  timer = isFollowing && pause !== null ? setTimeout(follow, pause) : null;
-}
+const following = repeat(read, MILLISECONDS_BETWEEN_READS, () => {
+  say("The service does not answer. Trying again.");
+  return MILLISECONDS_AFTER_A_FAILURE;
+});
 
-function set(following) {
-  isFollowing = following;
-  tail.hidden = !following;
-  start.hidden = following;
-  if (following) {
+function set(isFollowing) {
+  tail.hidden = !isFollowing;
+  start.hidden = isFollowing;
+  if (isFollowing) {
     position = "";
     say("Waiting for events.");
     stop.focus();
-    follow();
+    following.start();
   } else {
-    clearTimeout(timer);
-    timer = null;
+    following.stop();
     number = 0;
     seen.clear();
     list.replaceChildren();
@@ -106,7 +95,4 @@ function set(following) {
 if (tail) {
   start.addEventListener("click", () => set(true));
   stop.addEventListener("click", () => set(false));
-  document.addEventListener("visibilitychange", () => {
-    if (timer === null) follow();
-  });
 }

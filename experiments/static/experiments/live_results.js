@@ -44,5 +44,5 @@ async function look() {
 
 if (here) {
   position = here.dataset.position;
-  repeat(look, MILLISECONDS_BETWEEN_LOOKS);
+  repeat(look, MILLISECONDS_BETWEEN_LOOKS).start(MILLISECONDS_BETWEEN_LOOKS);
 }

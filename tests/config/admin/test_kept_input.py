@@ -336,6 +336,18 @@ def test_step__session_ended__is_filled_again() -> None:
     assert len(Experiment.objects.get().phases) == 1
 
 
+def test_ship_form__session_ended__is_filled_again() -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    address = reverse("admin:experiments_experiment_ship", args=[experiment.pk])
+    sent = {"winner": "green", "reason": "Clear after two weeks", "opened_in": "production"}
+    client, login = send_late(address, sent)
+    form = sign_in_again(client, login).context["form"]
+    assert (form["winner"].value(), form["reason"].value()) == ("green", "Clear after two weeks")
+    assert Experiment.objects.get().status == "running"
+    client.post(address, sent)
+    assert (Experiment.objects.get().status, Experiment.objects.get().winner) == ("stopped", "green")
+
+
 def test_guided_step__session_ended__is_filled_again() -> None:
     experiment = ExperimentFactory(key="e")
     address = reverse("admin:experiments_experiment_guided", args=[experiment.pk, "hypothesis"])
