@@ -44,9 +44,7 @@ def _element(at: datetime | None, form: str) -> SafeString:
         local = timezone.localtime(at)
     except OverflowError:  # the first and last hours of the calendar have no local time in some zones
         local = at
+    exactly = format_timestamp(at)
     return format_html(
-        '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
-        at.isoformat(),
-        format_timestamp(at),
-        date_format(local, form),
+        '<time class="hy-moment" datetime="{}" title="{}">{}</time>', exactly, exactly, date_format(local, form)
     )

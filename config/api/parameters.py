@@ -113,7 +113,7 @@ _IDEMPOTENCY = [
         "succeeded, sending it again with the same key and body within 24 hours changes nothing "
         "and returns the first answer. With another body, the answer is 409.",
     ),
-    header(REPLAYED, "`true` if this is the answer of the first request.", on=[201, 202], required=False),
+    header(REPLAYED, "`true` if this is the answer of the first request.", on=[200, 201, 202], required=False),
     header("Location", "The address of the new object.", on=[201]),
 ]
 REVISION = header(

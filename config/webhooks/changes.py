@@ -96,6 +96,8 @@ def delete_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str 
     with writing(actor=actor, at=at, reason=reason) as log:
         webhook = _current(webhook)
         before, webhook_id = document(webhook), webhook.pk
+        # This locks the row before its deliveries are read, so that none is added meanwhile.
+        Webhook.objects.filter(pk=webhook.pk).update(paused_at=log.at)
         webhook.delete()
         log.append(KIND, object_id=webhook_id, key=webhook.name, before=before, after=None)
 

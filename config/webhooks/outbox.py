@@ -184,14 +184,16 @@ def record(attempt: Attempt, outcome: Outcome, now: datetime) -> None:
     made = {"at": format_timestamp(now), "status": outcome.status, "problem": outcome.problem}
     kept = [*delivery.attempts, {**made, "seconds": outcome.seconds}][-_MOST_ATTEMPTS_KEPT:]
     own = Delivery.objects.filter(pk=delivery.pk, due_at=attempt.claimed_until, state=DeliveryState.WAITING)
+    webhooks = Webhook.objects.filter(pk=delivery.webhook_id)
     with transaction.atomic():
-        if not own.update(attempts=kept, tries=tries, **values):
-            return
-        webhooks = Webhook.objects.filter(pk=delivery.webhook_id)
+        # The webhook first: a transaction that deletes it locks both in this order, too.
         if outcome.is_success:
             webhooks.exclude(failing_since=None).update(failing_since=None)
         else:
             webhooks.filter(failing_since=None).update(failing_since=now)
+        if not own.update(attempts=kept, tries=tries, **values):
+            transaction.set_rollback(True)
+            return
     metrics.webhook_deliveries.add(1, "retried" if "due_at" in values else str(values["state"]))
     if outcome.status == GONE:
         reason = "The receiver answered 410 Gone: it wants no more messages."

@@ -49,13 +49,13 @@ _PLAIN = closed_object(
     "A reason, from any program.",
     optional=["flags"],
 )
-_TEXTS = {"type": "object", "additionalProperties": True}
 _ALERT = {
     "type": "object",
     "properties": {
         "status": {"type": "string", "enum": [alerts.FIRING, alerts.RESOLVED]},
-        "labels": {**_TEXTS, "description": "The reason names `alertname` and `severity`."},
-        "annotations": {**_TEXTS, "description": "The reason has `summary`, `description` or `message`."},
+        # An alert fires whatever these are: a strange label must not keep a flag on.
+        "labels": {"description": "An object. The reason names its `alertname` and `severity`."},
+        "annotations": {"description": "An object. The reason has its `summary`, `description` or `message`."},
     },
     "required": ["status"],
     "additionalProperties": True,

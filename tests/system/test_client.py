@@ -81,7 +81,7 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     segments |= {"change_segment_users", "revert_segment"}
     environments = {"list_environments", "create_environment", "get_environment", "update_environment"}
     keys = {"list_keys", "create_key", "get_key", "update_key", "revoke_key"}
-    others = {"erase_user", "get_ruleset", "get_flag_usage", "preview_flag", "promote_flags"}
+    others = {"erase_user", "get_ruleset", "get_flag_usage", "preview_flag", "promote_flags", "switch_off"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
     configuration = flags | segments | metrics | environments | keys
     assert operations == configuration | experiments | transitions | events | others | clients

@@ -46,7 +46,10 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(
         server.ask("POST", "/v1/metrics", json={"key": f"metric-{at}", **METRIC}).raise_for_status()
         server.ask("POST", "/v1/experiments", json={"key": f"experiment-{at}", **EXPERIMENT}).raise_for_status()
         server.ask("POST", "/v1/events", json={"event": "buy", "userId": "u"}).raise_for_status()
+    token = server.run("manage.py", "create_kill_switch", "flag-0", "--name", "conformance").strip()
     environment = {
+        "HALYARD_KILL_SWITCH_TOKEN": token,
+        "HALYARD_KILL_SWITCH": server.run("manage.py", "list_kill_switches").splitlines()[1].split()[0],
         "PATH": server.environment["PATH"],
         "HALYARD_KEY": server.keys["production"]["manage"],
         "HALYARD_FLAG_CURSOR": cursor(server, "/v1/flags"),

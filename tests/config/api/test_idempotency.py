@@ -42,8 +42,10 @@ CREATIONS: dict[str, Any] = {
     "/v1/events/batch": {"events": [{"event": "buy", "userId": "ada"}, {"event": "buy"}]},
 }
 
-ELSEWHERE = ("/v1/experiments/{experiment_key}/phases", "/v1/keys")
-"""Operations with tests of their own: a phase needs a running experiment, and a secret is shown once."""
+ELSEWHERE = ("/v1/experiments/{experiment_key}/phases", "/v1/hooks/{hook_id}", "/v1/keys")
+"""Operations with tests of their own: a phase needs a running experiment, a kill switch has callers of its own, and a
+secret is shown once.
+"""
 
 
 def post(client: Any, path: str, body: Any, key: str = KEY, **headers: str) -> Any:

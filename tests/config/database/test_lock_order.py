@@ -86,7 +86,8 @@ def test_row_locks__of_the_whole_code__are_taken_through_the_modules_of_locks() 
     }
     assert taking == {
         "config/database/locks.py",
-        # These two never wait, or lock rows that no other transaction locks together with others.
+        # These three never wait, or lock rows that no other transaction locks together with others.
+        "config/webhooks/outbox.py",
         "events/counts/storage.py",
         "events/removal/batches.py",
     }
