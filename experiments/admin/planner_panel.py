@@ -39,6 +39,7 @@ class UsersChart:
     ticks: Sequence[Tick]
     fixed_horizon_at: float
     always_valid_at: float
+    is_drawn: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def test_planner__opened__asks_and_blames_nobody(reader: AdminClient) -> None:
 def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -> None:
     text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "users_per_day": "5000"}))
     assert "To detect an increase of 5 %, from 10 % to 10.5 %" in text
+    assert "0 50,000 100,000 150,000" in text  # the users in each variant, below the curves
     assert "Check at any time 45 days 221,210 users 110,605 in each of 2 variants" in text
     assert "Check once, at the end 24 days 115,522 users 57,761 in each of 2 variants" in text
     assert "a day;" not in text
