@@ -6,12 +6,15 @@ import re
 from typing import Any
 
 _escapable = re.compile(r"'*[=+\-@\t\r]")
+_number = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _escaped = re.compile(r"'+[=+\-@\t\r]")
 
 
 def escape(value: Any) -> Any:
-    """Return a value that no spreadsheet computes. Numbers stay as they are."""
-    return f"'{value}" if isinstance(value, str) and _escapable.match(value) else value
+    """Return a value that no spreadsheet computes. Numbers stay as they are, also as text."""
+    if not isinstance(value, str) or not _escapable.match(value) or _number.fullmatch(value):
+        return value
+    return f"'{value}"
 
 
 def unescape(text: str) -> str:

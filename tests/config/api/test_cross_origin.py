@@ -90,7 +90,15 @@ def test_call__from_a_configured_origin__can_be_read(world: World, path):
     assert answer.status in (200, 202)
     assert answer.headers["access-control-allow-origin"] == SHOP
     exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")}
-    assert exposed == {"ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision", "X-Stale"}
+    assert exposed == {
+        "ETag",
+        "Idempotent-Replayed",
+        "RateLimit",
+        "Retry-After",
+        "X-Request-Id",
+        "X-Revision",
+        "X-Stale",
+    }
     assert "access-control-allow-credentials" not in answer.headers
 
 
