@@ -82,6 +82,7 @@ check: .venv/installed-dev ## Check style, types, imports, migrations, settings 
 	$(BIN)/mypy .
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive config events experiments flags manage.py
 	$(BIN)/lint-imports
+	$(BIN)/hadolint config/deploy/Dockerfile
 	$(BIN)/python -m tests.deployment manage.py check --deploy --fail-level WARNING
 	$(BIN)/python -m tests.deployment manage.py makemigrations --check --dry-run
 	$(BIN)/python -m tests.deployment manage.py spectacular --validate --fail-on-warn --file /dev/null

@@ -1,0 +1,43 @@
+"""What documents and deployment files say about the service, held against its code: commands and settings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from django.core.management import get_commands, load_command_class
+from django.core.management.base import BaseCommand
+
+from tests.system.server import ROOT
+
+OF_PYTHON = {"PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
+"""Variables of the environment that are not for the service, but for Python and shells."""
+_PUNCTUATION = frozenset("();<>|&")
+
+
+@cache
+def setting_names() -> frozenset[str]:
+    """Return the settings that are read from the environment."""
+    return frozenset(re.findall(r'\benv(?:\.\w+)?\(\s*"([A-Z_]+)"', (ROOT / "config/settings.py").read_text()))
+
+
+def parse_command(words: Sequence[str]) -> None:
+    """Read the name and the arguments of a command of manage.py as Django does. Raises CommandError or KeyError."""
+    name, *arguments = words
+    app = get_commands()[name]
+    command = app if isinstance(app, BaseCommand) else load_command_class(app, name)
+    command.create_parser("manage.py", name).parse_args(arguments)
+
+
+def commands_in(script: str) -> Iterator[list[str]]:
+    """Yield the words after `manage.py` of every command in a script for a shell."""
+    for line in script.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+        while "manage.py" in words:
+            words = words[words.index("manage.py") + 1 :]
+            end = next((at for at, word in enumerate(words) if _PUNCTUATION.issuperset(word)), len(words))
+            yield words[:end]
