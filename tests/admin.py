@@ -38,7 +38,8 @@ def filled(client: Client, page: str, **edits: Any) -> dict[str, Any]:
     """Return what a browser sends from the form on a page after these edits, without unticked
     boxes.
     """
-    form = client.get(page).context["adminform"].form
+    context = client.get(page).context
+    form = context["adminform"].form if "adminform" in context else context["form"]
     values = {name: form[name].value() for name in form.fields} | edits
     return {name: value for name, value in values.items() if value not in (None, False)}
 

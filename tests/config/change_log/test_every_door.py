@@ -160,7 +160,7 @@ def test_admin__each_write__leaves_exactly_its_rows(
 ) -> None:
     page = world.named(path)
     data = {name: world.named_all(value) for name, value in edits.items()}
-    is_form = doors.admin_door(page, data).endswith(("_add", "_change"))
+    is_form = doors.admin_door(page, data).endswith(("_add", "_change", "_guided"))
     response = world.admin.post(page, filled(world.admin, page, **data) if is_form else data)
     assert response.status_code in (200, 302)
     world.check(expected, actor="user ada", source="admin", reason=world.named(edits.get("reason", "")))

@@ -309,6 +309,7 @@ NO_DOORS: Mapping[str, str] = {
             *("events_event_named", "events_event_tail", "experiments_experiment_results"),
             *("experiments_experiment_users", "experiments_experiment_portfolio"),
             *("experiments_experiment_report", "experiments_experiment_plot"),
+            "experiments_experiment_plan_drawing",
             "experiments_experiment_comment_delete",
             *("doctor", "backup", "restore", "export_parquet", "flags_flag_audiences", "flags_flag_preview_new"),
             *("experiments_experiment_results_csv", "revision"),
