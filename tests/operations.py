@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
@@ -14,7 +15,7 @@ from tests.system.server import ROOT
 
 OF_PYTHON = {"PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 """Variables of the environment that are not for the service, but for Python and shells."""
-_PUNCTUATION = frozenset("();<>|&")
+_PUNCTUATION = "();<>|&\n"
 
 
 @cache
@@ -33,11 +34,9 @@ def parse_command(words: Sequence[str]) -> None:
 
 def commands_in(script: str) -> Iterator[list[str]]:
     """Yield the words after `manage.py` of every command in a script for a shell."""
-    for line in script.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        words = list(lexer)
-        while "manage.py" in words:
-            words = words[words.index("manage.py") + 1 :]
-            end = next((at for at, word in enumerate(words) if _PUNCTUATION.issuperset(word)), len(words))
-            yield words[:end]
+    lexer = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t", True, ""
+    words = list(lexer)
+    while "manage.py" in words:
+        words = words[words.index("manage.py") + 1 :]
+        yield list(takewhile(lambda word: not word or word[0] not in f"#{_PUNCTUATION}", words))

@@ -55,7 +55,7 @@ def test_make__targets__are_in_the_table() -> None:
 
 
 def test_metrics__all__are_in_the_table_with_kind_labels_and_meaning() -> None:
-    rows = [row for row in table_rows(read_page("operating.md")) if re.match("`(halyard|process)_", row[0])]
+    rows = [row for row in table_rows(read_page("monitoring.md")) if re.match("`(halyard|process)_", row[0])]
     assert rows == [
         [f"`{name}`", kind + (": " + ", ".join(f"`{label}`" for label in labels) if labels else ""), meaning]
         for name, (kind, meaning, labels) in described().items()
@@ -63,7 +63,7 @@ def test_metrics__all__are_in_the_table_with_kind_labels_and_meaning() -> None:
 
 
 def test_alerts__expressions__name_metrics_that_exist() -> None:
-    section = read_page("operating.md").partition("These rules are a start for alerts:")[2].partition("###")[0]
+    section = read_page("monitoring.md").partition("These rules are a start for alerts:")[2].partition("## ")[0]
     named = re.findall(r"\bhalyard_\w+", section)
     assert len(named) > 5
     assert {*named} <= described().keys()
