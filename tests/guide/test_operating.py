@@ -8,6 +8,7 @@ from django.core.management import find_commands, load_command_class
 from django.core.management.base import BaseCommand
 
 from config import maintenance
+from config.errors import ErrorCode
 from config.models import Scope
 from config.monitoring.exposition import described
 from tests.guide.markdown import read_page, table_rows
@@ -67,3 +68,23 @@ def test_alerts__expressions__name_metrics_that_exist() -> None:
     named = re.findall(r"\bhalyard_\w+", section)
     assert len(named) > 5
     assert {*named} <= described().keys()
+
+
+def test_troubleshooting__codes_and_metrics__exist() -> None:
+    page = read_page("troubleshooting.md")
+    codes = re.findall(r"^\| (\d+) `(\w+)` \|", page, re.MULTILINE)
+    assert len(codes) > 4
+    assert {*codes} <= {(str(code.status), code.value) for code in ErrorCode}
+    metrics = re.findall(r"\bhalyard_\w+", page)
+    assert metrics
+    assert {*metrics} <= described().keys()
+
+
+def test_troubleshooting__messages__are_in_the_code() -> None:
+    section = read_page("troubleshooting.md").partition("## The server does not start")[2].partition("## ")[0]
+    code = "".join(file.read_text() for file in (ROOT / "config").rglob("*.py"))
+    messages = re.findall(r"`([A-Z][a-z]+ [\w ]+?)(?: \.\.\.)?`", section)
+    assert len(messages) == 4
+    for message in set(messages) - {"System check identified some issues"}:  # which is Django's
+        pattern = re.sub(r"\\?\b\d+\b", r"\\{\\w+\\}", re.escape(message))
+        assert re.search(pattern, code), message
