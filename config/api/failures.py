@@ -200,6 +200,6 @@ def reshape(
         content_type="application/json",
     )
     for name, value in response.items():
-        if name not in ("Content-Type", "Content-Length"):
+        if name not in ("Content-Type", "Content-Length", "Content-Encoding"):
             shaped[name] = value
     return shaped

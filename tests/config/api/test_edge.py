@@ -53,6 +53,17 @@ def test_answer__to_a_request_with_an_id__carries_that(world: World, method, tar
         assert failure(answer)["requestId"] == "trace-1.2_3"
 
 
+@pytest.mark.parametrize("is_debug", [True, False])
+@every_answer
+def test_answer__whatever_encodings_are_accepted__is_in_none(
+    world: World, settings: Any, method, target, body, headers, status, is_debug
+):
+    settings.DEBUG = is_debug  # whose pages about failures are long enough to be compressed
+    answer = send(method, target, body, {**headers, "Accept-Encoding": "gzip"}, key=world.key)
+    assert "content-encoding" not in answer.headers
+    assert answer.status == status
+
+
 @pytest.mark.parametrize("sent", ["", "a b", "a\nb", "<script>", "x" * 101, "\xfc", '"', "é"])
 def test_request_id__that_could_do_harm__is_replaced(world: World, sent):
     answer = send("GET", "/v1/flags", headers={"X-Request-Id": sent}, key=world.key)
