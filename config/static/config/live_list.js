@@ -2,6 +2,8 @@
 import { fetchAnswer, fetchPage, keepInPlace, repeat, withoutAdded } from "./refreshing.js";
 
 const MILLISECONDS_BETWEEN_LOOKS = 5000;
+// A change has the time at which its request began, and is in a page only once it is committed.
+const SECONDS_OF_A_WRITE = 10;
 const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, summary";
 
 const here = document.getElementById("hy-live");
@@ -80,7 +82,7 @@ function arrange(table, old, fresh) {
 async function look() {
   const newest = await fetchAnswer(here.dataset.address);
   if (newest === null) return;
-  const isNew = revision === null ? newest.at >= Number(here.dataset.rendered) : newest.revision !== revision;
+  const isNew = revision === null ? newest.at >= Number(here.dataset.rendered) - SECONDS_OF_A_WRITE : newest.revision !== revision;
   const page = isNew || newest.now >= changesAt ? await fetchPage() : null;
   if (page) {
     show(page);
