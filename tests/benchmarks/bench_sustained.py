@@ -27,7 +27,7 @@ PAUSING_CONNECTIONS = 1_024
 """Each pauses much longer than an answer takes, so that they ask as often when answers take a little longer."""
 SECONDS, SECONDS_BETWEEN_PAGES = 60, 5
 EVENTS_A_SECOND, SHARE_OF_PEAK = 5_000, 0.5
-INTENDED_SHARE = 0.6
+INTENDED_SHARE = 0.7
 """Clients of evaluations ask more often than they must, because each waits for its answer, too."""
 MOST_SECONDS_OF_A_PAGE = 1.5
 
