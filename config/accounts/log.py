@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import sha256
 
+import orjson
 from django.contrib.auth.models import Group, User
 
 from config.accounts.rights import names_of
@@ -27,6 +29,19 @@ def document(account: User | Group) -> Document:
         "groups": sorted(group.name for group in account.groups.all()),
         "permissions": sorted(names_of(account.user_permissions.select_related("content_type"))),
     }
+
+
+def seen_by_staff(account: User | Group) -> Document:
+    """Return what the page of an account shows: what it may do, and of a user the address and the real name."""
+    if isinstance(account, Group):
+        return document(account)
+    names = {"email": account.email, "firstName": account.first_name, "lastName": account.last_name}
+    return {**document(account), **names}
+
+
+def version_of(shown: Document) -> str:
+    """Return what differs if what the page of an account shows differs."""
+    return sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def log_account(

@@ -12,16 +12,68 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from config.accounts.log import GROUP, USER, document, log_account, log_password
+from config.accounts.log import GROUP, USER, document, log_account, log_password, seen_by_staff, version_of
 from config.accounts.rights import exceeding, may_change, names_of, rights_of
+from config.admin.conflicts import Conflict
 from config.admin.site import KeepsInput, NamedListPage, column, moment, writer
+from config.change_log.descriptions import compare_documents, describer_of
+from config.database.locks import lock_change_log
+from config.documents import Document
+from config.models import Change
 
 _MOST_NAMED = 5
+_HAS_CHANGED = "This {} has changed since you opened this page. Nothing was saved: choose one of the versions above."
+_SHOWN_AS = {
+    "username": "username", "name": "name", "email": "email", "first_name": "firstName", "last_name": "lastName",
+    "is_active": "active", "is_staff": "staff", "is_superuser": "superuser",
+}  # fmt: skip
+"""What `seen_by_staff` calls the fields of the forms that have one value."""
+
+
+class ComparesAccounts:
+    """A mixin for forms of accounts: they say which version they were opened with, and refuse to replace another."""
+
+    conflict: Conflict | None = None
+
+    def clean(self) -> Any:
+        form = cast("forms.ModelForm[Any]", self)
+        values = super().clean() or form.cleaned_data  # type: ignore[misc]  # of the form
+        if form.instance.pk is None:
+            return values
+        lock_change_log()  # so that nobody else saves the account between this look and the end of the request
+        stored = type(form.instance)._default_manager.get(pk=form.instance.pk)
+        saved = seen_by_staff(stored)
+        if values.get("version") != version_of(saved):
+            kind = USER if isinstance(stored, User) else GROUP
+            comparisons = compare_documents(saved, {**saved, **_typed(values)}, describer_of(kind, timezone.now()))
+            self.conflict = Conflict(Change.objects.of(kind, stored.pk).first(), comparisons, version_of(saved))
+            data = cast(QueryDict, form.data).copy()
+            data["version"] = self.conflict.version
+            form.data = data
+            form.add_error(None, _HAS_CHANGED.format(stored._meta.verbose_name))
+        return values
+
+    def _post_clean(self) -> None:
+        """Leave an object as it is stored if its form is refused, because the page names it."""
+        if self.conflict is None:
+            super()._post_clean()  # type: ignore[misc]  # of the form
+
+
+def _typed(values: dict[str, Any]) -> Document:
+    """Return what a form would save, as `seen_by_staff` has it. Fields with errors are left out."""
+    typed: Document = {_SHOWN_AS[field]: value for field, value in values.items() if field in _SHOWN_AS}
+    for field in ("permissions", "user_permissions"):
+        if field in values:
+            typed["permissions"] = sorted(names_of(values[field]))
+    if "groups" in values:
+        typed["groups"] = sorted(group.name for group in values["groups"])
+    return typed
 
 
 class GrantsWithinOwnRights:
@@ -51,13 +103,17 @@ class AccountPages(KeepsInput):
     """What the pages of users and groups share."""
 
     kind: ClassVar[str]
+    change_form_before_template = "admin/includes/hidden_fields.html"
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
         return NamedListPage
 
-    def get_form(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
-        form = super().get_form(request, *arguments, **options)
-        return type(form.__name__, (GrantsWithinOwnRights, form), {"granter": request.user})
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> Any:
+        form = super().get_form(request, obj, change=change, **options)
+        version = version_of(seen_by_staff(obj)) if obj is not None else ""
+        field = forms.CharField(widget=forms.HiddenInput, required=False, initial=version)
+        parts = {"granter": request.user, "version": field}
+        return type(form.__name__, (ComparesAccounts, GrantsWithinOwnRights, form), parts)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or may_change(_user(request), obj))  # type: ignore[misc]  # of the model admin
@@ -121,6 +177,7 @@ class UserAdmin(AccountPages, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
 @admin.register(Group)
 class GroupAdmin(AccountPages, DjangoGroupAdmin, ModelAdmin):
     kind = GROUP
+    fields = ("name", "permissions")
 
 
 @transaction.atomic

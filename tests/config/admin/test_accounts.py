@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
+from config.accounts.log import seen_by_staff, version_of
 from config.models import Change, Source
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +57,7 @@ def manager() -> Client:
 def form_of(user: User, **changed: Any) -> dict[str, Any]:
     values = {
         "username": user.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on",
-        "is_staff": "on", **changed,
+        "is_staff": "on", "version": version_of(seen_by_staff(user)), **changed,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
@@ -135,7 +136,8 @@ def test_user__deleted__is_logged(boss: Client, delete: Callable[[Client, str, i
 def test_group__created_changed_and_deleted__is_logged(boss: Client) -> None:
     assert boss.post("/admin/auth/group/add/", {"name": "readers"}).status_code == 302
     group = Group.objects.get()
-    form = {"name": "readers", "permissions": [permission("view_flag").pk]}
+    version = version_of(seen_by_staff(group))
+    form = {"name": "readers", "permissions": [permission("view_flag").pk], "version": version}
     assert boss.post(f"/admin/auth/group/{group.pk}/change/", form).status_code == 302
     assert delete_one(boss, "group", group.pk).status_code == 302
     assert [(before and before["permissions"], after and after["permissions"]) for *_, before, after in changes()] == [
@@ -143,6 +145,43 @@ def test_group__created_changed_and_deleted__is_logged(boss: Client) -> None:
         ([], ["flags.view_flag"]),
         (["flags.view_flag"], None),
     ]
+
+
+# --- two people edit one account -------------------------------------------------------------------------------------
+
+
+def test_user__changed_by_somebody_meanwhile__shows_both_versions_until_one_is_chosen(boss: Client) -> None:
+    user = member("ada", "view_flag", email="ada@example.com")
+    late = form_of(user, email="ada@shop.example", user_permissions=[permission("view_flag").pk])
+    user.user_permissions.add(permission("change_flag"))
+    user.email = "lovelace@example.com"
+    user.save()
+    page = boss.post(f"/admin/auth/user/{user.pk}/change/", late)
+    conflict = page.context["adminform"].form.conflict
+    assert [(each.what, each.first, each.second) for each in conflict.comparisons] == [
+        ("permissions", '1 that the other lacks ("flags.change_flag")', "none that the other lacks"),
+        ("email", '"lovelace@example.com"', '"ada@shop.example"'),
+    ]
+    assert "Two versions of ada" in page.content.decode()
+    assert "Nothing was saved" in page.content.decode()
+    user.refresh_from_db()
+    assert user.email == "lovelace@example.com"
+    again = {**late, "version": page.context["adminform"].form["version"].value()}
+    assert boss.post(f"/admin/auth/user/{user.pk}/change/", again).status_code == 302
+    user.refresh_from_db()
+    assert user.email == "ada@shop.example"
+    assert [each.codename for each in user.user_permissions.all()] == ["view_flag"]
+
+
+def test_group__changed_by_somebody_meanwhile__is_not_saved(boss: Client) -> None:
+    group = Group.objects.create(name="readers")
+    late = {"name": "writers", "version": version_of(seen_by_staff(group))}
+    group.permissions.add(permission("view_flag"))
+    page = boss.post(f"/admin/auth/group/{group.pk}/change/", late)
+    assert "Two versions of readers" in page.content.decode()
+    group.refresh_from_db()
+    assert group.name == "readers"
+    assert group.permissions.count() == 1
 
 
 # --- nobody grants more than they have -------------------------------------------------------------------------------
