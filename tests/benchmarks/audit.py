@@ -21,7 +21,6 @@ import django
 from django.core.management import call_command
 from django.db import connection
 
-from experiments.models.documents import document
 from tests.benchmarks.in_process import seconds_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -90,6 +89,7 @@ def fill(experiment: Any) -> None:
 def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows of included users endlessly."""
     from experiments.design.phases import assignment_source  # noqa: PLC0415
+    from experiments.models.documents import document  # noqa: PLC0415
     from flags.engine.assignment import compile_assignment  # noqa: PLC0415
     from flags.engine.types import Configuration, Context  # noqa: PLC0415
 

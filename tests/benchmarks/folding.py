@@ -14,7 +14,8 @@ from typing import Any
 
 import django
 
-from tests.benchmarks.results import METRICS, run, timed
+from tests.benchmarks.in_process import seconds_of
+from tests.benchmarks.results import METRICS, run
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -63,7 +64,8 @@ def main() -> None:
     taken = []
     for number in range(ROUNDS + 1):  # after the first one, the tables have room for the next
         first = EVENTS_BEFORE + number * NEW_EVENTS
-        taken.append({"recording": timed(lambda first=first: record_some(first, NEW_EVENTS)), "folding": timed(fold)})
+        recording = seconds_of(lambda first=first: record_some(first, NEW_EVENTS))
+        taken.append({"recording": recording, "folding": seconds_of(fold)})
     print(json.dumps(taken))
 
 
