@@ -16,7 +16,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.core import signing
 from django.db import Error
 from django.dispatch import receiver
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, UnreadablePostError
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
@@ -83,6 +83,8 @@ def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answer a form that has no valid token: keep its input if the form is ours, or say that it is out of date."""
     try:
         return _recover(request) or answer(request, OUTDATED_FORM)
+    except UnreadablePostError:  # the client has left
+        return answer(request, OUTDATED_FORM)
     except Error as error:
         unavailable = answer_unavailable(request, error)
         if unavailable is None:
