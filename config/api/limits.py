@@ -61,6 +61,7 @@ class _Limits:
 
     def take(self, subject: str, who: str, per_second: int, cost: float, *, is_over: bool = False) -> None:
         """Use some of an allowance. Raises TooManyRequests if it is used up, unless the request is over anyway."""
+        # Texts have other hashes in every process, but the workers are forks of one process, so theirs are the same.
         now, place = time.monotonic(), hash(who) % PLACES
         full_at = self.full_at[place]
         if full_at < now:
