@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from django.utils import timezone
 from config import snapshot
 from config.models import Change, Environment
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
-from flags.models import Flag, RecentUserSampling
+from flags.models import Flag
 from flags.recent_users.reading import NoSample
 from tests.admin import AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store
+from tests.flags.recent_users.users import note, store, store_four_users
 
 ADD = "/admin/flags/flag/add/"
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
@@ -29,10 +28,7 @@ COLOURS = [{"key": "blue", "value": 1}, {"key": "red", "value": 2}]
 @pytest.fixture
 def production(production: Environment) -> Environment:
     """An environment in which four users were seen in the last week, one of them with the plan pro."""
-    now = timezone.now()
-    plans = {"ada": "pro", "bob": "free", "cy": "free", "dee": "team"}
-    store(production, *(note(key, now, plan=plan) for key, plan in plans.items()), now=now)
-    RecentUserSampling.objects.update(since=now - timedelta(days=8))
+    store_four_users(production)
     return production
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,12 +12,12 @@ from django.utils import timezone
 from config import snapshot
 from config.models import Environment
 from flags.changes.flag_changes import create_flag
-from flags.models import Flag, RecentUserSampling
+from flags.models import Flag
 from flags.recent_users import reading
 from flags.recent_users.reading import EditPreview, NoSample, preview_edit
 from tests.admin import AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store
+from tests.flags.recent_users.users import store_four_users
 
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
 ALL = {"type": "percentage", "percentage": 100}
@@ -28,10 +27,7 @@ COLOURS = [{"key": "blue", "value": 1}, {"key": "red", "value": 2}]
 @pytest.fixture
 def flag(production: Environment) -> Flag:
     """A flag that is on for those with the plan pro: one of four users of the last week."""
-    now = timezone.now()
-    plans = {"ada": "pro", "bob": "free", "cy": "free", "dee": "team"}
-    store(production, *(note(key, now, plan=plan) for key, plan in plans.items()), now=now)
-    RecentUserSampling.objects.update(since=now - timedelta(days=8))
+    store_four_users(production)
     return create_flag(key="f", enabled=True, rules=[PRO], environment=production, actor=ACTOR, at=NOON)
 
 

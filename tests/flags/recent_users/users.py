@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+
+from django.utils import timezone
 
 from config import snapshot
 from config.models import Environment
-from flags.models import RecentUser
+from flags.models import RecentUser, RecentUserSampling
 from flags.recent_users.noting import Note, Notebook
 from flags.recent_users.positions import position
 from flags.recent_users.storage import Storage, add
@@ -30,6 +32,14 @@ def note(user_id: str, at: datetime = NOON, **attributes: Any) -> Note:
 def store(environment: Environment, *notes: Note, names: Iterable[str] = (), now: datetime = NOON) -> None:
     """Store notes whose attributes are all in use, and those with further names."""
     add(environment, notes, frozenset(names).union(*(each.attributes for each in notes)), now)
+
+
+def store_four_users(environment: Environment) -> None:
+    """Store users who were seen a moment ago, one of four with the plan pro, in a sample that is a week old."""
+    now = timezone.now()
+    plans = {"ada": "pro", "bob": "free", "cy": "free", "dee": "team"}
+    store(environment, *(note(key, now, plan=plan) for key, plan in plans.items()), now=now)
+    RecentUserSampling.objects.update(since=now - timedelta(days=8))
 
 
 def store_all(storage: Storage, notebook: Notebook) -> None:
