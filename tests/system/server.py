@@ -196,7 +196,9 @@ def free_port() -> int:
     """A port that nothing else takes while its owner is away: systems give ports over 32767 to
     outgoing connections.
     """
-    for port in random.sample(range(20000, 30000), 100):
+    # Each test begins with the same random numbers. With those, tests that run side by side would
+    # ask for the same ports, and one would get the port of another whose server restarts.
+    for port in random.SystemRandom().sample(range(20000, 30000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
