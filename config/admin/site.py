@@ -110,6 +110,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
     change_form_before_template = "admin/includes/hidden_fields.html"
     show_full_result_count = False
     list_per_page = 50
+    list_max_show_all = 0  # no list is sent as a whole, however `?all` asks for it
     ordering_field = None  # unfold looks for it in every row, and takes long if it is missing
     compressed_fields = True
     warn_unsaved_form = True
