@@ -14,13 +14,14 @@ from config.snapshot.freshness import (
     reset,
     staleness,
 )
-from config.snapshot.tables import Lateness, Table, give_way, revision
+from config.snapshot.tables import Lateness, Table, give_way, give_way_often, revision
 
 __all__ = [
     "Lateness",
     "Table",
     "catch_up_to",
     "give_way",
+    "give_way_often",
     "is_loaded",
     "lateness",
     "look",

@@ -59,6 +59,8 @@ class Follower:
         threading.Thread(target=self._follow, name="stream-follower", daemon=True).start()
 
     def _follow(self) -> None:
+        # Otherwise the event loop would stand still while a large change is applied.
+        snapshot.give_way_often()
         failures = 0
         while True:
             try:

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks.load import EACH, Request, Sample, press_while
@@ -14,7 +15,9 @@ from tests.benchmarks.tables import print_bars, print_samples
 from tests.system.connections import ENOUGH_FOR_EVERY_WORKER, ask_separately
 from tests.system.server import Server, serving, wait_until
 
-WORKERS, CONNECTIONS = 2, 16
+WORKERS, CONNECTIONS = 2, 200
+# Clients that ask as fast as answers come would occupy every core, and wait for a core whatever else the server does.
+EVALUATIONS_A_SECOND, EVENTS_A_SECOND = 2_000, 400
 FLAGS = 10_000
 MOST_MILLISECONDS = 100
 SECONDS_TO_APPLY = 120
@@ -26,7 +29,10 @@ IMPORTS = {"created": 25, "changed": 50}
 
 
 def run() -> bool:
-    print(f"Imports: {FLAGS:,} flags, {WORKERS} workers, {CONNECTIONS} connections each for evaluations and events")
+    print(
+        f"Imports: {FLAGS:,} flags, {WORKERS} workers, and from {CONNECTIONS} connections each up to "
+        f"{EVALUATIONS_A_SECOND:,} evaluations and {EVENTS_A_SECOND} events a second"
+    )
     held = [measure(name) for name in ("SQLite", "PostgreSQL")]
     return all(held)
 
@@ -51,12 +57,19 @@ def press_during_import(server: Server, what: str) -> list[Sample]:
     headers = server.headers("client")
     evaluation = Request(f"{server.url}/v1/flags/known/evaluate", "POST", headers, {"userId": "user-17"})
     event = Request(f"{server.url}/v1/events", "POST", headers, {"event": "purchase", "userId": EACH})
+    evaluation = replace(evaluation, pause=_pause(EVALUATIONS_A_SECOND))
+    event = replace(event, pause=_pause(EVENTS_A_SECOND))
 
     def import_flags() -> None:
         server.run("manage.py", "import_flags", str(file))
         wait_until(lambda: is_known_everywhere(server, what), "the import is applied", SECONDS_TO_APPLY)
 
     return press_while([evaluation, event], import_flags, connections=CONNECTIONS)
+
+
+def _pause(requests_a_second: int) -> int:
+    """Return the milliseconds between the requests of one connection."""
+    return round(1000 * CONNECTIONS / requests_a_second)
 
 
 def content(what: str) -> Mapping[str, object]:

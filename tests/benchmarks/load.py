@@ -41,7 +41,7 @@ class Request:
     repeated.
     """
     pause: int = 0
-    """The milliseconds for which each connection waits before a request."""
+    """The milliseconds for which each connection waits before a request, on average."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def _script(request: Request) -> str:
     headers = {**request.headers, "Content-Type": "application/json"}
     lines = [f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in headers.items()]
     lines.append(f"wrk.method = {json.dumps(request.method)}")
-    if request.pause:
-        lines.append(f"function delay() return {request.pause} end")
+    if request.pause:  # of that length on average, because even ones would make all connections ask at once
+        lines.append(f"function delay() return math.random(0, {2 * request.pause}) end")
     head, *tail = json.dumps(request.body).split(EACH)
     if tail:
         run = "user" if request.population else secrets.token_hex(4)
