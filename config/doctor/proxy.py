@@ -64,12 +64,29 @@ def _ask_through(url: str) -> Iterator[Finding]:
         yield error(f"{url}/admin/login/ answers {problem}.", "Look into the log of `serve`.")
     else:
         yield ok(f"{url} answers, over HTTPS as it sees it.")
-    forged = _ask(url, "/admin/login/", {_name_of_header(): "http"})
-    if url.startswith("https:") and not isinstance(forged, str) and forged.status in _REDIRECTS:
+        yield from _forge(url)
+
+
+def _forge(url: str) -> Iterator[Finding]:
+    """Say of a client's own connection what is not true. The service must not believe it, whatever its spelling."""
+    name = _name_of_header()
+    if _believes(url, {name: "http"}):
         yield error(
-            f"The proxy passes a client's own {_name_of_header()} on.",
-            f"Have it set {_name_of_header()} itself, whatever the client sent.",
+            f"The proxy passes a client's own {name} on.", f"Have it set {name} itself, whatever the client sent."
         )
+    # WSGI does not tell the two spellings apart, and which of them counts depends on the order of all headers. granian
+    # changes that order if there is a body.
+    other = name.replace("-", "_")
+    if other != name and any(_believes(url, {**more, other: "http"}) for more in ({}, {"Content-Type": "text/plain"})):
+        yield error(
+            f"The proxy passes {other} on, which counts as {name}.",
+            "Have it drop the headers of clients whose names contain underscores.",
+        )
+
+
+def _believes(url: str, headers: Mapping[str, str]) -> bool:
+    answer = _ask(url, "/admin/login/", headers)
+    return not isinstance(answer, str) and answer.status in _REDIRECTS
 
 
 def examine_streams(_: Options) -> Iterator[Finding]:

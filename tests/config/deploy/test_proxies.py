@@ -121,6 +121,15 @@ def test_caddy__event_streams__are_neither_buffered_nor_logged() -> None:
     assert f"\treverse_proxy {API}\n" in text
 
 
+def test_caddy__headers_with_underscores__are_dropped_before_they_are_passed_on() -> None:
+    lines = [line.strip() for line in CADDY.read_text().splitlines()]
+    assert lines.count("request_header -*_*") == 1  # in the block of the site, so for each of its addresses
+
+
+def test_nginx__headers_with_underscores__are_dropped_as_by_default() -> None:
+    assert not list(directives(server(), "underscores_in_headers"))
+
+
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="Caddy is not installed")
 def test_caddy__itself__accepts_the_file(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -184,6 +184,9 @@ def streams(*statuses: int) -> Iterator[str]:
         ((200, 301), "redirects to https://flags.example.com/admin/login/"),
         ((200, 400), "the service refuses this name of the host."),
         ((200, 500), "/admin/login/ answers 500."),
+        ((200, 200, 301, 200), "The proxy passes a client's own X-Forwarded-Proto on."),
+        ((200, 200, 200, 301, 200), "The proxy passes X_Forwarded_Proto on, which counts as X-Forwarded-Proto."),
+        ((200, 200, 200, 200, 301), "The proxy passes X_Forwarded_Proto on, which counts as X-Forwarded-Proto."),
     ],
 )
 def test_doctor__proxy__is_asked_as_clients_ask(statuses: tuple[int, ...], problem: str | None) -> None:
