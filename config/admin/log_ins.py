@@ -50,20 +50,26 @@ def show_lock_out(request: HttpRequest, *_: object) -> HttpResponse:
 @receiver(user_logged_in, dispatch_uid="config.log_ins")
 def log_success(*, request: HttpRequest | None, user: Any, **_: object) -> None:
     if request is not None:
-        logger.info("%s has signed in from %s", _name(user.get_username()), address_of(request.META))
+        logger.info("%s has signed in%s", _name(user.get_username()), _from(request))
 
 
 @receiver(user_login_failed, dispatch_uid="config.log_ins")
 def log_failure(*, credentials: dict[str, Any], request: HttpRequest | None = None, **_: object) -> None:
     if request is not None:
-        logger.warning("Signing in as %s from %s failed", _name(credentials.get("username")), address_of(request.META))
+        logger.warning("Signing in as %s%s failed", _name(credentials.get("username")), _from(request))
 
 
 @receiver(user_locked_out, dispatch_uid="config.log_ins")
 def log_lock_out(*, request: HttpRequest, username: str | None = None, **_: object) -> None:
-    logger.warning("Signing in as %s from %s is locked", _name(username), address_of(request.META))
+    logger.warning("Signing in as %s%s is locked", _name(username), _from(request))
 
 
 def _name(username: object) -> str:
     """Return a user name that breaks no line."""
     return ascii(str(username)[:_LONGEST_NAME])
+
+
+def _from(request: HttpRequest) -> str:
+    """Return where a request comes from, or nothing if that is not known."""
+    address = address_of(request.META)
+    return f" from {address}" if address else ""

@@ -25,11 +25,16 @@ def watch_requests() -> Callable[..., None] | None:
     watchers.clear()
     if traces.are_wanted():
         _try(lambda: watchers.append(traces.make_watch()), "Traces are wanted, but none is sent", "opentelemetry-sdk")
-    if not settings.ACCESS_LOG:
+    access_log = make_access_log()
+    if access_log is None:
         return None
-    access_log = AccessLog(settings.LOG_FORMAT)
     watchers.append(access_log.add)
     return access_log.write
+
+
+def make_access_log() -> AccessLog | None:
+    """Return the access log of this process, if settings ask for one."""
+    return AccessLog(settings.LOG_FORMAT) if settings.ACCESS_LOG else None
 
 
 def _try(start: Callable[[], None], complaint: str, package: str) -> None:

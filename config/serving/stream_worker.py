@@ -6,8 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable
-from typing import Any, Protocol
+from multiprocessing.util import Finalize
 
 # First: it sets up Django, which an application may need at import.
 from config.serving.worker import end_with_parent, raise_limit_of_open_files
@@ -17,7 +16,9 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from config.database.timeouts import limit_process
-from config.logs.starting import watch_errors
+from config.logs.access import AccessLog
+from config.logs.starting import make_access_log, watch_errors
+from config.logs.streams import LoggedStreams, StreamApplication
 from config.monitoring import counting, metrics
 from config.monitoring.memory import SharedMemory
 from config.serving.probes import measure_state
@@ -25,14 +26,6 @@ from config.serving.probes import measure_state
 _ENDINGS = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE_SECONDS = 3
 """How long a client that does not read may delay the end of the process."""
-
-
-class StreamApplication(Protocol):
-    """An ASGI application with endless responses, which `end` completes."""
-
-    def end(self) -> None: ...
-
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]: ...
 
 
 def load(shared: SharedMemory, name: str) -> StreamApplication:
@@ -44,19 +37,26 @@ def load(shared: SharedMemory, name: str) -> StreamApplication:
     watch_errors()
     counting.measure(measure_state)
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
+    access_log = make_access_log()
+    if access_log is not None:
+        application = LoggedStreams(application, access_log)
+        counting.measure(access_log.write)
+        Finalize(None, access_log.write, exitpriority=0)  # a fork does not run what is registered with `atexit`
     # granian stops only once every response is complete, so the streams must end before it gets the
     # signal. Threads that start later, granian's included, inherit the blocked signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
     counting.start_beating()
-    threading.Thread(target=_end_on_signal, args=(application,), name="stream-ender", daemon=True).start()
+    threading.Thread(target=_end_on_signal, args=(application, access_log), name="stream-ender", daemon=True).start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     return application
 
 
-def _end_on_signal(application: StreamApplication) -> None:
+def _end_on_signal(application: StreamApplication, access_log: AccessLog | None) -> None:
     received = signal.sigwait(_ENDINGS)
     application.end()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
     os.kill(os.getpid(), received)
     time.sleep(_PATIENCE_SECONDS)
+    if access_log is not None:
+        access_log.write()
     os._exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -176,6 +177,33 @@ def test_stream__key_made_this_moment__opens_at_once(server: Server, listen: Lis
     for _ in range(3):
         secret = server.run("manage.py", "create_key", "--name", "brief", "--scope", "client").strip()
         assert listen(stream_url(server, key=secret)).status == 200
+
+
+def test_stream__with_an_access_log__has_a_line_when_it_ends_or_the_server_does(
+    start_server: Callable[..., Server], listen: Listen
+) -> None:
+    server = start_server(workers=1, ACCESS_LOG="true")
+    begun = time.monotonic()
+    first, second = listen(stream_url(server)), listen(stream_url(server))
+    time.sleep(0.5)  # the stream process writes its log four times a second
+    assert logged_streams(server) == []
+    first.close()
+    wait_until(lambda: len(logged_streams(server)) == 1, "the line is written", 5)
+    assert server.stop() == 0
+    assert second.is_complete
+    lines = logged_streams(server)
+    assert len(lines) == 2
+    for line, milliseconds in lines:
+        assert "token" not in line
+        assert 500 <= milliseconds <= 1000 * (time.monotonic() - begun)
+
+
+def logged_streams(server: Server) -> list[tuple[str, float]]:
+    """Return the lines about streams in the access log, with their milliseconds."""
+    pattern = (
+        r".* INFO access GET /ofrep/v1/streams/production 200 ([\d.]+) ms \d+ bytes event_stream from 127.0.0.1 .*"
+    )
+    return [(found[0], float(found[1])) for found in re.finditer(pattern, server.log.read_text())]
 
 
 def test_streams__opened_and_left__leave_nothing_behind(server: Server, listen: Listen) -> None:

@@ -66,6 +66,14 @@ def test_log_in__attempts__are_logged_without_the_password(caplog: pytest.LogCap
     assert "hunter2" not in caplog.text
 
 
+def test_log_in__from_an_address_that_is_not_known__is_logged_without_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    Client().force_login(User.objects.get(username="ada"))
+    sign_in(address="")
+    lines = [record.getMessage() for record in caplog.records if record.name == "config.admin.log_ins"]
+    assert lines == ["'ada' has signed in", "Signing in as 'ada' failed"]
+
+
 def test_command__checks_a_password__without_a_request() -> None:
     assert authenticate(username="ada", password="right") is not None
     assert authenticate(username="ada", password="wrong") is None
