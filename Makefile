@@ -85,6 +85,7 @@ check: .venv/installed-dev ## Check style, types, imports, migrations, settings 
 	$(BIN)/hadolint config/deploy/Dockerfile
 	$(BIN)/python -m tests.deployment manage.py check --deploy --fail-level WARNING
 	$(BIN)/python -m tests.deployment manage.py makemigrations --check --dry-run
+	$(BIN)/python -m tests.deployment -m tests.migrations
 	$(BIN)/python -m tests.deployment manage.py spectacular --validate --fail-on-warn --file /dev/null
 
 format: .venv/installed-dev ## Mend what ruff can mend, and format the code.
