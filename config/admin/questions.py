@@ -15,6 +15,7 @@ from config.admin.kept_input import ANSWERS, sent_input
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin
 from config.errors import DomainError, ErrorCode
+from config.models import ReasonSetting
 
 AGREED, TYPED, _DECLINED = ANSWERS
 _OF_THIS_PAGE = ("csrfmiddlewaretoken", "opened_in", "reason", AGREED, TYPED)
@@ -56,7 +57,9 @@ def ask(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmati
     is_sent = AGREED in request.POST
     setting = reason_setting(model_admin, request, confirmation.environment)
     given = sent_input(request).lists()
-    sent = [(name, value) for name, values in given for value in values if name not in _OF_THIS_PAGE]
+    # The reason stays as it was typed where the page has no field for it.
+    own = _OF_THIS_PAGE if setting is not ReasonSetting.NONE else [name for name in _OF_THIS_PAGE if name != "reason"]
+    sent = [(name, value) for name, values in given for value in values if name not in own]
     context = {
         "title": confirmation.title,
         "confirmation": confirmation,

@@ -69,7 +69,7 @@ class EnvironmentForm(DomainForm):
     protected = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget(),
-        help_text="Show this environment in red, and ask before flags are switched on or off there.",
+        help_text="Show this environment in red, and ask before flags are switched or taken from users there.",
     )
     change_reason = forms.TypedChoiceField(
         choices=ReasonSetting.choices,

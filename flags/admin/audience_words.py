@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 from django.utils.dateformat import format as date_format
 
+from config.models import Environment
 from flags.recent_users.preview import Preview
+from flags.recent_users.reading import NoSample
 from flags.recent_users.sample import Sample
+from flags.usage.series import count_evaluations
 
-_DAY = timedelta(days=1)
+DAY = timedelta(days=1)
+_MOST_NAMED = 20
+
+
+def describe_last_day(
+    keys: Sequence[str], environment: Environment, where: str, now: datetime, preview: Preview | NoSample
+) -> list[str]:
+    """Say whom flags touched in the last day: how often each was evaluated, and how many users see it change.
+
+    `preview` has what changes for the users seen in the last day. Every question about flags says this.
+    """
+    counts = count_evaluations(keys, environment, start=now - DAY)
+    if preview is NoSample.EMPTY:
+        users = f"No user is known to have been seen {where} in the last day."
+    elif isinstance(preview, NoSample):
+        users = preview.meaning
+    else:
+        users = describe_changed(preview, where, now, DAY, number_of_flags=len(keys))
+    if len(keys) == 1:
+        return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
+    named = [f"{key} ({_evaluated(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
+    more = len(keys) - len(named)
+    return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
+
+
+def _evaluated(count: int) -> str:
+    return {0: "not evaluated", 1: "evaluated once"}.get(count, f"evaluated {count:,} times")
 
 
 def describe_changed(
@@ -23,14 +53,21 @@ def describe_changed(
     would: str = "will see something else",
 ) -> str:
     """Return how many of the users who were seen within a time a change concerns. `would` says what it does to them."""
-    about = "" if _is_exact(preview) else "about "
-    changed = preview.changed if _is_exact(preview) else round(preview.changed * preview.all_users / preview.users)
+    about, changed = _about(preview), _estimate(preview, preview.changed)
     users = f"user{'' if preview.all_users == 1 else 's'}"
     seen = f"{about}{preview.all_users:,} {users} seen {where} {_period(preview.since, now, within)}"
     which = "" if number_of_flags == 1 else " in at least one of these flags"
     if not changed:
         return f"Of the {seen}, none {would}{which}."
     return f"Of the {seen}, {about}{changed:,} ({percent(preview.share)}) {would}{which}."
+
+
+def describe_lost(preview: Preview, what: str) -> str:
+    """Return for how many of the users to whom something else will be shown a flag goes off; "" for none."""
+    if not preview.lost:
+        return ""
+    lost = _estimate(preview, preview.lost)
+    return f"{what} goes off for {_about(preview)}{lost:,} user{'' if lost == 1 else 's'}."
 
 
 def describe_decided(preview: Preview, decided: int, now: datetime, within: timedelta) -> str:
@@ -61,6 +98,15 @@ def percent(share: float) -> str:
     return "> 99 %" if 99 < hundredths < 100 else f"{hundredths:.0f} %"
 
 
+def _about(preview: Preview) -> str:
+    return "" if _is_exact(preview) else "about "
+
+
+def _estimate(preview: Preview, number: int) -> int:
+    """Return how many of all users a number of those in the sample stands for."""
+    return number if _is_exact(preview) else round(number * preview.all_users / preview.users)
+
+
 def _is_exact(preview: Preview) -> bool:
     return preview.all_users == preview.users
 
@@ -68,5 +114,5 @@ def _is_exact(preview: Preview) -> bool:
 def _period(since: datetime, now: datetime, within: timedelta) -> str:
     """Say since when the users were seen. The sample may have begun later."""
     if since <= now - within:
-        return "in the last day" if within == _DAY else f"in the last {within.days} days"
+        return "in the last day" if within == DAY else f"in the last {within.days} days"
     return f"since {date_format(timezone.localtime(since), 'j M Y, H:i')}"

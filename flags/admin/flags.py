@@ -18,6 +18,7 @@ from config.change_log.descriptions import missing_values, value_describers
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
+from flags.admin.edits import ask_before_saving_flag
 from flags.admin.flag_filters import (
     TYPES,
     EnabledFilter,
@@ -34,7 +35,7 @@ from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
 from flags.admin.promotion import PromotionPage
 from flags.admin.segments import SegmentAdmin
-from flags.admin.switching import Switch, ask_before_switching
+from flags.admin.switching import Switch
 from flags.admin.tryout import TryoutPage
 from flags.admin.usage import usage_panel
 from flags.admin.uses import uses_of_flag
@@ -166,9 +167,10 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
             return flag_changes.create_flag(key=values["key"], **new, **common)
         with transaction.atomic():  # a question rolls the change back, which was valid
             flag = self.rewrite(request, obj, values)
+            document, switch = flag_changes.document(flag), None
             if flag.enabled is not obj.enabled:
-                after = in_environment(flag_changes.document(flag), common["environment"].key)
-                ask_before_switching(self, request, [Switch(obj, flag.enabled, after)])
+                switch = Switch(obj, flag.enabled, in_environment(document, common["environment"].key))
+            ask_before_saving_flag(self, request, document, switch)
         return flag
 
     def rewrite(self, request: HttpRequest, obj: Flag, values: dict[str, Any]) -> Flag:

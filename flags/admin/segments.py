@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -17,14 +17,14 @@ from config.admin.site import Confirmation, column, in_two_lines, moment, writer
 from config.change_log.descriptions import describe_differences
 from config.documents import Document, is_same
 from flags import snapshot
+from flags.admin.edits import ask_before_saving_segment
 from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
 from flags.models import FlagState, Segment
 from flags.validation.parsing import references
-from flags.words.rules import describe_condition, describe_flag_value, operator_choices
+from flags.words.rules import describe_flag_value, describe_members, operator_choices
 
 _WRITTEN = ("description", "conditions", "user_ids")
-_SHOWN_CONDITIONS = 3
 
 
 class SegmentAdmin(RevertPages):
@@ -55,15 +55,20 @@ class SegmentAdmin(RevertPages):
     @column("Users")
     def shown_members(self, segment: Segment) -> str:
         if "user_ids" not in segment.get_deferred_fields():
-            return _members(segment.conditions, len(segment.user_ids))
+            return describe_members(segment.conditions, len(segment.user_ids))
         compiled = snapshot.configuration("").segments.get(segment.key)
-        return _members(compiled.source.get("conditions", ()), len(compiled.user_ids)) if compiled else ""
+        return describe_members(compiled.source.get("conditions", ()), len(compiled.user_ids)) if compiled else ""
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, segment: Segment) -> SafeString | None:
         return moment(segment.updated_at)
 
     # the form
+
+    def changeform_view(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
+        if request.method == "POST":
+            system.refresh()  # before the transaction of the change, whose question evaluates flags
+        return super().changeform_view(request, *arguments, **options)
 
     def get_fieldsets(self, request: HttpRequest, obj: Segment | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
@@ -91,7 +96,10 @@ class SegmentAdmin(RevertPages):
         common = {"reason": values["reason"], **writer(request)}
         if is_new:
             return segment_changes.create_segment(key=values["key"], **new, **common)
-        return self.rewrite(request, obj, values)
+        with transaction.atomic():  # a question rolls the change back, which was valid
+            segment = self.rewrite(request, obj, values)
+            ask_before_saving_segment(self, request, segment_changes.document(segment))
+        return segment
 
     def rewrite(self, request: HttpRequest, obj: Segment, values: dict[str, Any]) -> Segment:
         new = {name: values[name] for name in _WRITTEN}
@@ -125,16 +133,6 @@ class SegmentAdmin(RevertPages):
             ),
             "Delete the segment",
         )
-
-
-def _members(conditions: Sequence[dict[str, Any]], number: int) -> str:
-    """Return the users of a segment in words: `plan equals pro; 1,204 listed users`."""
-    words = " and ".join(map(describe_condition, conditions[:_SHOWN_CONDITIONS]))
-    more = len(conditions) - _SHOWN_CONDITIONS
-    groups = [f"{words} and {more} more" if more > 0 else words] if words else []
-    if number:
-        groups.append(f"{number:,} listed user{'' if number == 1 else 's'}")
-    return "; ".join(groups) or "no users yet"
 
 
 def _uses(segment_id: Any) -> dict[str, Any]:

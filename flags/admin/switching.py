@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NoReturn
 
 from django.http import HttpRequest
@@ -21,15 +21,11 @@ from config.admin.site import Confirmation, DomainAdmin
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-from flags.admin.audience_words import describe_changed
+from flags.admin.audience_words import DAY, describe_last_day
 from flags.changes.driven_rules import driving_experiment
 from flags.models import Flag
-from flags.recent_users.reading import NoSample, preview_together
+from flags.recent_users.reading import preview_together
 from flags.snapshot import configuration
-from flags.usage.series import count_evaluations
-
-_DAY = timedelta(days=1)
-_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,20 +177,9 @@ def _describe_driven(switch: Switch, environment: Environment) -> str:
 
 
 def _describe_usage(switches: Sequence[Switch], environment: Environment, where: str, now: datetime) -> list[str]:
-    """Say whom these flags touched in the last day: how often each was evaluated, and how many users see it change."""
     keys = [switch.flag.key for switch in switches]
-    counts = count_evaluations(keys, environment, start=now - _DAY)
-    preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=_DAY)
-    users = (
-        preview.meaning
-        if isinstance(preview, NoSample)
-        else describe_changed(preview, where, now, _DAY, number_of_flags=len(keys))
-    )
-    if len(keys) == 1:
-        return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
-    named = [f"{key} ({_evaluated(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
-    more = len(keys) - len(named)
-    return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
+    preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=DAY)
+    return describe_last_day(keys, environment, where, now, preview)
 
 
 def _documents(switches: Sequence[Switch], environment: Environment) -> list[Document]:
@@ -207,7 +192,3 @@ def _documents(switches: Sequence[Switch], environment: Environment) -> list[Doc
         elif flag := flags.get(switch.flag.key):
             documents.append({**flag.source, "enabled": switch.is_on})
     return documents
-
-
-def _evaluated(count: int) -> str:
-    return {0: "not evaluated", 1: "evaluated once"}.get(count, f"evaluated {count:,} times")

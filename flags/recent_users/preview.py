@@ -35,14 +35,15 @@ class Preview:
     """How many users of a sample would see something else.
 
     `users` is the number of users in the sample, seen since `since`. Of these, `changed` would see
-    something else, and `outsiders` of them were in no experiment, and are no testers. `all_users` is
-    the estimated number of users of that time. `examples` are those at the lowest positions.
-    `unknown_attributes` are names that the new rules of the flags read, and that no user of the
-    sample has.
+    something else, and `outsiders` of them were in no experiment, and are no testers. For `lost` of
+    them, a flag that is on would be off. `all_users` is the estimated number of users of that time.
+    `examples` are those at the lowest positions. `unknown_attributes` are names that the new rules of
+    the flags read, and that no user of the sample has.
     """
 
     users: int
     changed: int
+    lost: int
     outsiders: int
     all_users: int
     since: datetime
@@ -72,13 +73,15 @@ def compare(
     at the same time. `members` says who is in an experiment; by default, that is `before`.
     """
     examples: list[Example] = []
-    changed = outsiders = 0
+    changed = lost = outsiders = 0
     for user in sample.users:
         variants = (assigned or {}).get(user.user_id, {})
         contexts = [Context(*user, configuration, at, assigned=variants) for configuration in (before, after)]
-        example = next(_changes(user, flags, *contexts), None)
-        if example is not None:
+        changes = list(_changes(user, flags, *contexts))
+        if changes:
+            example = changes[0]
             changed += 1
+            lost += any(map(_is_loss, changes))
             own = contexts[0] if members is None else Context(*user, members, at, assigned=variants)
             outsiders += user.user_id not in testers and _is_outside(_evaluate(example.flag, own))
             if len(examples) < MOST_EXAMPLES:
@@ -88,6 +91,7 @@ def compare(
     return Preview(
         users=len(sample.users),
         changed=changed,
+        lost=lost,
         outsiders=outsiders,
         all_users=sample.all_users,
         since=sample.since,
@@ -128,6 +132,11 @@ def _changes(user: User, flags: Collection[str], before: Context, after: Context
         old, new = _evaluate(key, before), _evaluate(key, after)
         if _seen(old) != _seen(new):
             yield Example(user.user_id, key, old, new)
+
+
+def _is_loss(change: Example) -> bool:
+    is_on = change.before is not None and change.before.enabled
+    return is_on and (change.after is None or not change.after.enabled)
 
 
 def _is_outside(evaluation: Evaluation | None) -> bool:

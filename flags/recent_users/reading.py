@@ -111,16 +111,26 @@ def preview_together(
 ) -> Preview | NoSample:
     """Return how many users seen `within` this time would see something else if all of these flags changed at once.
 
-    The flags are given by their documents. If they are many, a part of the sample stands for all of it.
+    The flags are given by their documents.
     """
-    sample = read_sample(environment, at, within)
-    if isinstance(sample, NoSample) or not changed:
-        return sample if isinstance(sample, NoSample) else NoSample.EMPTY
-    sample = sample.first(max(_FEWEST_USERS, _MOST_PAIRS // len(changed)))
     before = configuration(environment.key)
     flags = {document["key"]: compile_flag(document) for document in changed}
     after = Configuration({**before.flags, **flags}, before.segments, before.revision)
-    keys = list(flags)
+    return preview_configuration(environment, after, list(flags), at=at, within=within)
+
+
+def preview_configuration(
+    environment: Environment, after: Configuration, keys: Sequence[str], *, at: datetime, within: timedelta = PERIOD
+) -> Preview | NoSample:
+    """Return how many users seen `within` this time would see something else in these flags with this configuration.
+
+    If the flags are many, a part of the sample stands for all of it.
+    """
+    sample = read_sample(environment, at, within)
+    if isinstance(sample, NoSample) or not keys:
+        return sample if isinstance(sample, NoSample) else NoSample.EMPTY
+    sample = sample.first(max(_FEWEST_USERS, _MOST_PAIRS // len(keys)))
+    before = configuration(environment.key)
     experiments = {name for key in keys for own in (before, after) for name in own.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
     return compare(sample, before=before, after=after, flags=keys, at=at, assigned=assigned)

@@ -20,6 +20,7 @@ from flags.words.schedules import Rule, Wording, describe_ended, describe_ramp, 
 
 _MOST_RULES = 3
 _MOST_VALUES = 3
+_MOST_CONDITIONS = 3
 _ALL = 100
 
 # How each operator reads, and how it reads when it is negated.
@@ -116,6 +117,16 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
         return text
     value = condition["value"]
     return f"{text} {_join(value) if isinstance(value, list) else _value(value)}"
+
+
+def describe_members(conditions: Sequence[Mapping[str, Any]], number: int) -> str:
+    """Return the users of a segment, of whom it lists a number: `plan equals pro; 1,204 listed users`."""
+    words = " and ".join(map(describe_condition, conditions[:_MOST_CONDITIONS]))
+    more = len(conditions) - _MOST_CONDITIONS
+    groups = [f"{words} and {more} more" if more > 0 else words] if words else []
+    if number:
+        groups.append(f"{number:,} listed user{'' if number == 1 else 's'}")
+    return "; ".join(groups) or "no users yet"
 
 
 def _summarise(rules: Sequence[Rule], wording: Wording) -> str:

@@ -1,4 +1,4 @@
-"""The question before a flag is switched in a protected environment, in a real browser, by the keyboard alone."""
+"""The questions before a flag is switched, or taken from users, in production: in a real browser, by keyboard."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from config.keys.environments import update_environment
 from config.models import Change, Environment, ReasonSetting
+from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
@@ -63,6 +64,33 @@ def test_switches__of_all_environments__are_side_by_side(visit: Visit) -> None:
     page.get_by_role("button", name="Undo").press("Enter")
     expect(switches.first).to_have_attribute("aria-checked", "false")
     expect(switches.last).to_have_attribute("aria-checked", "true")
+
+
+@BOTH
+def test_segment__edited_so_that_a_user_loses_a_flag__asks_and_keeps_what_was_typed(visit: Visit) -> None:
+    production, now = Environment.objects.get(key="production"), timezone.now()
+    create_segment(key="testers", user_ids=["user-0", "user-1"], actor=ACTOR, at=NOON)
+    flag_in_production(rules=[{"type": "segment", "segment": "testers"}], enabled=True)
+    store(production, *(note(f"user-{number}", now) for number in range(4)), now=now)
+    page = visit.page
+    visit.open("/admin/flags/segment/")
+    page.get_by_role("link", name="testers").click()
+    page.fill("#id_user_ids", "user-1\nnew")
+    page.fill("#id_reason", "One left")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
+    expect(page.get_by_role("heading", name="Save this change of the segment testers?")).to_be_visible()
+    expect(page.get_by_text("new-checkout goes off for 1 user.")).to_be_visible()
+    page.get_by_role("button", name="Cancel").press("Enter")
+    expect(page.get_by_text("You cancelled, so nothing was changed.")).to_be_visible()
+    expect(page.locator("#id_user_ids")).to_have_value("user-1\nnew")
+    assert get_segment("testers").user_ids == ["user-0", "user-1"]
+
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
+    expect(page.get_by_label("Reason")).to_have_value("One left")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    assert get_segment("testers").user_ids == ["user-1", "new"]
+    assert Change.objects.latest("revision").reason == "One left"
 
 
 def test_question__at_any_width_and_in_the_dark__fits(visit: Visit) -> None:

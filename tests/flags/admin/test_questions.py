@@ -93,7 +93,7 @@ def test_question__takes_few_queries(
 def test_question__without_recent_users__says_so(flag: Flag) -> None:
     shown = text_of(press(sign_in(), flag))
     assert "In the last day, f was not evaluated here." in shown
-    assert "No recent users are known yet" in shown
+    assert "No user is known to have been seen here in the last day." in shown
 
 
 def test_question__declined__changes_nothing(flag: Flag) -> None:

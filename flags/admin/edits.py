@@ -1,0 +1,202 @@
+"""The question before an edit takes a flag from users of a protected environment, or shows many of them something else.
+
+`Effect.is_asked_about` is the rule for when the admin asks. The answer saves what was asked, because the question sends
+the whole form again. The API never asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from config.admin.current_environment import current_environment, environments_of
+from config.admin.questions import has_agreed, require_agreement
+from config.admin.site import Confirmation, DomainAdmin
+from config.documents import Document, is_same
+from config.models import Environment
+from flags.admin.audience_words import DAY, describe_changed, describe_last_day, describe_lost
+from flags.admin.possible_answers import answers_while_on
+from flags.admin.switching import Switch, switching_question, with_consequences
+from flags.changes.properties import in_environment
+from flags.engine.compiling import compile_flag, compile_segment
+from flags.engine.types import Configuration
+from flags.recent_users.positions import PERIOD
+from flags.recent_users.preview import Preview
+from flags.recent_users.reading import NoSample, preview_configuration
+from flags.snapshot import configuration
+from flags.validation.parsing import FLAG, SEGMENT, references
+from flags.words.rules import describe_members, describe_state
+
+MANY = 0.1
+"""The share of recent users who may see something else without a question, if none of them loses a flag."""
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an edit changes in one environment: the flags that are on there and may serve something else."""
+
+    environment: Environment
+    before: Configuration
+    after: Configuration
+    keys: Sequence[str]
+    at: datetime
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Ask if nobody gets a flag as somebody gets it now, if a recent user loses a flag, or if many see a change."""
+        if not self.keys:
+            return False
+        preview = self.preview
+        return bool(self.ended) or (isinstance(preview, Preview) and (preview.lost > 0 or preview.share >= MANY))
+
+    @cached_property
+    def ended(self) -> list[str]:
+        """The flags that serve nobody any more what they serve to users now, by the rules alone."""
+        return [key for key in self.keys if (now := self._answers(key, self.before)) and not self._kept(key, now)]
+
+    @cached_property
+    def preview(self) -> Preview | NoSample:
+        return preview_configuration(self.environment, self.after, self.keys, at=self.at)
+
+    def is_off_for_all(self, key: str) -> bool:
+        return not self._answers(key, self.after)
+
+    def _answers(self, key: str, own: Configuration) -> set[str]:
+        return answers_while_on(key, own, self.at)
+
+    def _kept(self, key: str, answers: set[str]) -> set[str]:
+        return answers & self._answers(key, self.after)
+
+
+def ask_before_saving_flag(
+    model_admin: DomainAdmin, request: HttpRequest, document: Document, switch: Switch | None
+) -> None:
+    """Ask once before the form of a flag is saved, given the document of the whole flag, and how it is switched here.
+
+    Raises Unanswered, or DomainError if somebody declined. Call it in the transaction of the save.
+    """
+    here, key, now = current_environment(request), document["key"], timezone.now()
+    elsewhere = [each for each in _protected(request) if switch is None or each != here]
+    effects = [_effect_of_flag(environment, document, now) for environment in elsewhere]
+    asked = [effect for effect in effects if effect.is_asked_about]
+    switching = switching_question(model_admin, request, [switch]) if switch else None
+    question = _with_subjects(switching or _question(key, asked), key, asked)
+    if not (switching or asked) or has_agreed(model_admin, request, question):
+        return
+    lines = [line for effect in asked for line in _describe_flag(key, effect, here)]
+    if switching and switch:
+        lines = [*with_consequences(model_admin, request, switching, [switch]).consequences, *lines]
+    require_agreement(model_admin, request, replace(question, consequences=lines))
+
+
+def ask_before_saving_segment(model_admin: DomainAdmin, request: HttpRequest, document: Document) -> None:
+    """Ask before the form of a segment is saved, given its document. Raises as `ask_before_saving_flag` does."""
+    here, key, now = current_environment(request), document["key"], timezone.now()
+    effects = [_effect_of_segment(environment, document, now) for environment in _protected(request)]
+    asked = [effect for effect in effects if effect.is_asked_about]
+    question = _with_subjects(_question(f"the segment {key}", asked), key, asked)
+    if not asked or has_agreed(model_admin, request, question):
+        return
+    lines = list(_describe_segment(asked[0].before.segments[key].source, document))
+    lines += [line for effect in asked for line in _describe_effect(effect, here)]
+    require_agreement(model_admin, request, replace(question, consequences=lines))
+
+
+def _protected(request: HttpRequest) -> list[Environment]:
+    return [environment for environment in environments_of(request) if environment.protected]
+
+
+def _effect_of_flag(environment: Environment, document: Document, at: datetime) -> Effect:
+    before, key = configuration(environment.key), document["key"]
+    now, then = before.flags.get(key), compile_flag(in_environment(document, environment.key))
+    is_equal = now is not None and is_same({**now.source, "version": 0}, {**then.source, "version": 0})
+    after = Configuration({**before.flags, key: then}, before.segments)
+    return Effect(environment, before, after, [] if is_equal else _touched(before, flags={key}), at)
+
+
+def _effect_of_segment(environment: Environment, document: Document, at: datetime) -> Effect:
+    before, key = configuration(environment.key), document["key"]
+    now = before.segments.get(key)
+    is_equal = now is None or all(is_same(now.source[name], document[name]) for name in ("conditions", "userIds"))
+    after = Configuration(before.flags, {**before.segments, key: compile_segment(document)})
+    return Effect(environment, before, after, [] if is_equal else _touched(before, segments={key}), at)
+
+
+def _touched(before: Configuration, flags: Collection[str] = (), segments: Collection[str] = ()) -> list[str]:
+    """Return the keys of the flags that are on and that these flags or segments decide, also through others."""
+    names = {
+        (kind, key): {(named.kind, named.key) for named in references(each.source)}
+        for kind, entries in ((FLAG, before.flags), (SEGMENT, before.segments))
+        for key, each in entries.items()
+    }
+    found = {*((FLAG, key) for key in flags), *((SEGMENT, key) for key in segments)}
+    while more := {entry for entry, named in names.items() if entry not in found and not named.isdisjoint(found)}:
+        found |= more
+    return sorted(key for kind, key in found if kind == FLAG and key in before.flags and before.flags[key].enabled)
+
+
+# what the question says
+
+
+def _question(what: str, effects: Sequence[Effect]) -> Confirmation:
+    environment = effects[0].environment if effects else None
+    return Confirmation(f"Save this change of {what}?", (), "Save", environment=environment)
+
+
+def _with_subjects(question: Confirmation, key: str, effects: Sequence[Effect]) -> Confirmation:
+    """Name what somebody agrees to: the edit in each environment, and the flags that end there."""
+    subjects = [f"{key} changes in {effect.environment.key}" for effect in effects]
+    ends = [f"{ended} ends in {effect.environment.key}" for effect in effects for ended in effect.ended]
+    return replace(question, subjects=[*question.subjects, *subjects, *ends])
+
+
+def _describe_flag(key: str, effect: Effect, here: Environment) -> Iterator[str]:
+    """Say for whom a flag is on now and after its edit, and then what this does to users."""
+    own = (each.flags[key].source for each in (effect.before, effect.after))
+    now, then = (describe_state(source, effect.at) for source in own)
+    if now != then:
+        yield f"Now {key} is {now}{_place(effect, here)}. After this change, it is {then}."
+    yield from _describe_effect(effect, here)
+
+
+def _describe_segment(now: Mapping[str, Any], then: Document) -> Iterator[str]:
+    """Say which users are in a segment now and after its edit."""
+    before, after = (describe_members(each["conditions"], len(each["userIds"])) for each in (now, then))
+    if before != after:
+        yield f"Users in {then['key']} now: {before}. After this change: {after.removesuffix(' yet')}."
+
+
+def _describe_effect(effect: Effect, here: Environment) -> Iterator[str]:
+    """Say which flags end, how many recent users see something else, and whom the flags touched in the last day."""
+    where = _place(effect, here, otherwise=" here").strip()
+    for key in effect.ended[:_MOST_NAMED]:
+        what = "is off for everyone" if effect.is_off_for_all(key) else "serves nobody what it serves now"
+        yield f"From then on, {key} {what}{_place(effect, here)}."
+    if (more := len(effect.ended) - _MOST_NAMED) > 0:
+        yield f"The same is true for {more:,} more flag{'' if more == 1 else 's'}."
+    yield from dict.fromkeys([*_describe_recent(effect, where), *_describe_day(effect, where)])
+
+
+def _describe_recent(effect: Effect, where: str) -> Iterator[str]:
+    if isinstance(effect.preview, Preview):
+        number = len(effect.keys)
+        yield describe_changed(effect.preview, where, effect.at, PERIOD, number_of_flags=number)
+        if lost := describe_lost(effect.preview, effect.keys[0] if number == 1 else "At least one of them"):
+            yield lost
+
+
+def _describe_day(effect: Effect, where: str) -> list[str]:
+    day = preview_configuration(effect.environment, effect.after, effect.keys, at=effect.at, within=DAY)
+    return describe_last_day(effect.keys, effect.environment, where, effect.at, day)
+
+
+def _place(effect: Effect, here: Environment, otherwise: str = "") -> str:
+    return otherwise if effect.environment == here else f" in {effect.environment.name}"
