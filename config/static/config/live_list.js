@@ -45,7 +45,7 @@ function update(old, fresh) {
 }
 
 /** Make the rows those of another page. The first row that is in view stays where it is, unless it is gone. */
-function show(page) {
+export function showList(page) {
   const table = document.getElementById("result_list");
   const [old, fresh] = [rowsOf(document), rowsOf(page)];
   if (!table || !old.size || !fresh.size || columnsOf(document) !== columnsOf(page)) {
@@ -85,7 +85,7 @@ async function look() {
   const isNew = revision === null ? newest.at >= Number(here.dataset.rendered) - SECONDS_OF_A_WRITE : newest.revision !== revision;
   const page = isNew || newest.now >= changesAt ? await fetchPage() : null;
   if (page) {
-    show(page);
+    showList(page);
     changesAt = momentOf(page);
   }
   if (!isNew || page) revision = newest.revision;
