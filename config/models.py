@@ -14,7 +14,7 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from config.documents import Document, StoredJSONDecoder
-from config.slugs import KEY_LENGTH, KEY_PATTERN
+from config.slugs import KEY_LENGTH, KEY_PATTERN, REASON_LENGTH
 
 
 class ReasonSetting(models.TextChoices):
@@ -174,7 +174,7 @@ class Change(models.Model):
     at = models.DateTimeField(db_index=True)
     actor = models.CharField(max_length=250)
     source = models.CharField(max_length=10, choices=Source.choices)
-    reason = models.CharField(max_length=1000, blank=True, default="")
+    reason = models.CharField(max_length=REASON_LENGTH, blank=True, default="")
     kind = models.CharField(max_length=40)
     object_id = models.CharField(max_length=40)
     key = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""The form and the lengths of keys, names and descriptions that clients choose."""
+"""The form and the lengths of the keys, names, descriptions and reasons that clients choose."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z"
 KEY_RULE = "1 to 100 letters, digits, dots, underscores and hyphens, the first a letter or a digit"
 NAME_LENGTH = 200
 DESCRIPTION_LENGTH = 2000
+REASON_LENGTH = 1000
 
 _key = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 

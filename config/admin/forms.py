@@ -24,7 +24,7 @@ from unfold.widgets import (
 from config.admin.conflicts import Conflict
 from config.api.bodies import Body, check, decode
 from config.errors import Detail, DomainError, ErrorCode
-from config.models import Change
+from config.slugs import REASON_LENGTH
 from config.timestamps import format_timestamp, parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
@@ -62,7 +62,7 @@ class ReasonField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             required=False,
-            max_length=Change._meta.get_field("reason").max_length,
+            max_length=REASON_LENGTH,
             label="Reason",
             help_text="Why you make this change. The history shows it.",
             widget=UnfoldAdminTextInputWidget(),

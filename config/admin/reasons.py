@@ -12,10 +12,10 @@ from django.http import HttpRequest
 
 from config.admin.current_environment import current_environment, environments_of
 from config.admin.kept_input import sent_input
-from config.models import Change, Environment, ReasonSetting
+from config.models import Environment, ReasonSetting
+from config.slugs import REASON_LENGTH
 
 _STRICTNESS = list(ReasonSetting)
-REASON_LENGTH: int = Change._meta.get_field("reason").max_length or 0
 
 
 def reason_setting(model_admin: Any, request: HttpRequest, environment: Environment | None = None) -> ReasonSetting:

@@ -9,9 +9,9 @@ from urllib.parse import unquote_to_bytes
 from rest_framework.request import Request
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.slugs import REASON_LENGTH
 
 HEADER = "X-Change-Reason"
-REASON_LENGTH = 1000
 
 
 def change_reason(request: Request) -> str:

@@ -10,12 +10,11 @@ import django_filters
 from drf_spectacular.utils import OpenApiParameter
 
 from config.answers import KEY
-from config.api.change_reason import REASON_LENGTH
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.pagination import KeysetPagination
 from config.models import Scope
-from config.slugs import KEY_RULE
+from config.slugs import KEY_RULE, REASON_LENGTH
 
 Schema = dict[str, Any]
 

@@ -17,7 +17,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from config.change_log.writing import Actor
 from config.errors import DomainError
-from config.models import Change, Environment, Source
+from config.models import Environment, Source
+from config.slugs import REASON_LENGTH
 from config.timestamps import parse_timestamp
 
 
@@ -65,9 +66,8 @@ def add_reason(parser: CommandParser) -> None:
 
 
 def _reason(text: str) -> str:
-    max_length = Change._meta.get_field("reason").max_length or 0
-    if len(text) > max_length:
-        raise ArgumentTypeError(f"must be at most {max_length:,} characters")
+    if len(text) > REASON_LENGTH:
+        raise ArgumentTypeError(f"must be at most {REASON_LENGTH:,} characters")
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,7 +9,6 @@ from drf_spectacular.utils import extend_schema_field
 from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
-from config.api.change_reason import REASON_LENGTH
 from config.api.schema import NAME
 from config.api.serializers import (
     ArrayField,
@@ -24,7 +23,7 @@ from config.api.serializers import (
 )
 from config.api.structs import Answer, Key, described, one_of
 from config.documents import Document
-from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
+from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH, REASON_LENGTH
 from experiments.api.design_schema import (
     ANALYSIS,
     CONDITIONS,

@@ -22,6 +22,7 @@ from config.api.schema import answer, closed_object, component, operation
 from config.api.structs import Answer, Key, described, schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
+from config.slugs import REASON_LENGTH
 from flags.kill_switches import alerts
 from flags.kill_switches.changes import MOST_FLAGS, Pulled, actor_of, find_live, pull
 from flags.models import KillSwitch
@@ -34,7 +35,7 @@ _PLAIN = closed_object(
         "reason": {
             "type": "string",
             "minLength": 1,
-            "maxLength": alerts.REASON_LENGTH,
+            "maxLength": REASON_LENGTH,
             "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$",
             "description": "Why; the history of the flags shows it.",
         },

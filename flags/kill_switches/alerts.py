@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from config.errors import Detail, DetailCode, ValidationFailed
-from config.models import Change
+from config.slugs import REASON_LENGTH
 
-REASON_LENGTH: int = Change._meta.get_field("reason").max_length or 0
 FIRING, RESOLVED = "firing", "resolved"
 _MOST_NAMED = 3
 _ANNOTATIONS = ("summary", "description", "message")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from config.errors import DetailCode, ValidationFailed
-from flags.kill_switches.alerts import REASON_LENGTH, Alarm, read
+from config.slugs import REASON_LENGTH
+from flags.kill_switches.alerts import Alarm, read
 
 # As version 0.28 of Alertmanager sends it.
 ALERTMANAGER: dict[str, Any] = {
