@@ -29,6 +29,15 @@ def check_key(text: str, field: str = "key") -> list[Detail]:
     return [Detail(field, DetailCode.INVALID_VALUE, f"Must be {KEY_RULE}.")]
 
 
+def check_name(text: str, advice: str) -> list[Detail]:
+    """Return what is wrong with a name that people read: one detail, or none. `advice` says what to name."""
+    if not text.strip():
+        return [Detail("name", DetailCode.REQUIRED, f"Must not be empty; {advice}.")]
+    if len(text) > NAME_LENGTH:
+        return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
+    return []
+
+
 def check_description(text: str) -> list[Detail]:
     """Return what is wrong with a description: one detail, or none."""
     if len(text) <= DESCRIPTION_LENGTH:

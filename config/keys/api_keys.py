@@ -18,7 +18,7 @@ from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys.environments import dump_environment, restore_environment
 from config.models import ApiKey, Change, Environment, Scope, Source
-from config.slugs import NAME_LENGTH
+from config.slugs import check_name
 from config.snapshot import Table
 from config.timestamps import format_timestamp, parse_timestamp
 
@@ -176,11 +176,7 @@ def document(key: ApiKey) -> Document:
 
 
 def _check(name: str, expires_at: datetime | None, at: datetime) -> list[Detail]:
-    details = []
-    if not name.strip():
-        details.append(Detail("name", DetailCode.REQUIRED, "Must not be empty; say what the key is for."))
-    if len(name) > NAME_LENGTH:
-        details.append(Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters."))
+    details = check_name(name, "say what the key is for")
     if expires_at is not None and expires_at <= at:
         details.append(Detail("expiresAt", DetailCode.INVALID_VALUE, "Must be in the future."))
     return details

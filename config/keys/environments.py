@@ -13,11 +13,12 @@ from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment, ReasonSetting, Source
-from config.slugs import NAME_LENGTH, check_key, is_key
+from config.slugs import check_key, check_name, is_key
 from config.snapshot import Table
 from config.timestamps import format_timestamp, parse_timestamp
 
 KIND = "environment"
+_ADVICE = "give the environment a name that people will read"
 
 
 _production = re.compile(r"(?<![a-z])(prod|production|live)(?![a-z])", re.IGNORECASE)
@@ -41,7 +42,7 @@ def create_environment(
     """Add an environment. The first one is the default. Existing flags are off in it and have no
     rules. If `protected` is None, the environment is protected if its key names production.
     """
-    details = [*check_key(key), *_check_name(name)]
+    details = [*check_key(key), *check_name(name, _ADVICE)]
     if details:
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -75,7 +76,7 @@ def update_environment(
     reason: str = "",
 ) -> Environment:
     """Change an environment, or make it the default instead of the current one. None leaves a value as it is."""
-    if name is not None and (details := _check_name(name)):
+    if name is not None and (details := check_name(name, _ADVICE)):
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         environment = Environment.objects.get(pk=environment.pk)
@@ -143,16 +144,6 @@ def get_environment(key: str, *, field: str) -> Environment:
         message = f"No environment has this key; use one of: {keys}."
         raise ValidationFailed([Detail(field, DetailCode.UNKNOWN_REFERENCE, message)])
     return environment
-
-
-def _check_name(name: str) -> list[Detail]:
-    if not name.strip():
-        return [
-            Detail("name", DetailCode.REQUIRED, "Must not be empty; give the environment a name that people will read.")
-        ]
-    if len(name) > NAME_LENGTH:
-        return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
-    return []
 
 
 class Known:

@@ -13,7 +13,7 @@ from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import KINDS, Environment, Webhook, WebhookFormat
-from config.slugs import NAME_LENGTH
+from config.slugs import check_name
 from config.timestamps import format_timestamp
 from config.webhooks.addresses import check_url
 from config.webhooks.signing import new_secret
@@ -147,7 +147,7 @@ def _save(log: Writing, webhook: Webhook, values: Mapping[str, Any]) -> Webhook:
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    details = [*_check_name(values["name"]), *check_url(values["url"])]
+    details = [*check_name(values["name"], "say what the webhook is for"), *check_url(values["url"])]
     known = {
         "format": ([values["format"]], WebhookFormat.values),
         "environments": (values["environments"], list(Environment.objects.values_list("key", flat=True))),
@@ -162,11 +162,3 @@ def _check(values: Mapping[str, Any]) -> None:
         details.append(Detail("tags", DetailCode.TOO_LONG, message))
     if details:
         raise ValidationFailed(details)
-
-
-def _check_name(name: str) -> list[Detail]:
-    if not name.strip():
-        return [Detail("name", DetailCode.REQUIRED, "Must not be empty; say what the webhook is for.")]
-    if len(name) > NAME_LENGTH:
-        return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
-    return []

@@ -15,7 +15,7 @@ from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.keys.api_keys import digest
 from config.models import Environment, Source
-from config.slugs import NAME_LENGTH
+from config.slugs import check_name
 from config.timestamps import format_timestamp
 from flags.changes.documents import documents
 from flags.changes.together import switch_flags
@@ -147,11 +147,7 @@ def _append(log: Writing, switch: KillSwitch, before: Document | None) -> None:
 
 def _check(name: str, flags: Sequence[str], known: Sequence[str]) -> None:
     """Raise ValidationFailed if a value is invalid. Flags that are `known` already need not exist any more."""
-    details = []
-    if not name.strip():
-        details.append(Detail("name", DetailCode.REQUIRED, "Must not be empty; say which alert uses it."))
-    if len(name) > NAME_LENGTH:
-        details.append(Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters."))
+    details = check_name(name, "say which alert uses it")
     if not 1 <= len(flags) <= MOST_FLAGS:
         details.append(Detail("flags", DetailCode.OUT_OF_RANGE, f"Must name 1 to {MOST_FLAGS} flags."))
     if len({*flags}) < len(flags):
