@@ -172,7 +172,7 @@ class TestRevokeKey:
         key, _ = make_key(production)
         other, _ = make_key(production)
         out, _ = run("revoke_key", str(getattr(key, attribute)))
-        assert out.startswith(f"Key {key.pk} (shop) was revoked at ")
+        assert out.startswith(f"API key {key.pk} (shop) was revoked at ")
         assert list(ApiKey.objects.filter(revoked_at=None)) == [other]
         change = Change.objects.first()
         assert (change.object_id, change.source) == (str(key.pk), Source.COMMAND)
@@ -181,20 +181,20 @@ class TestRevokeKey:
         key = revoke_key(make_key(production)[0], actor=ACTOR, at=NOON)
         revision = Change.objects.latest_revision()
         out, _ = run("revoke_key", key.prefix)
-        assert out == f"Key {key.pk} (shop) was already revoked at {format_timestamp(key.revoked_at)}.\n"
+        assert out == f"API key {key.pk} (shop) was already revoked at {format_timestamp(key.revoked_at)}.\n"
         assert Change.objects.latest_revision() == revision
 
     @pytest.mark.parametrize("unknown", ["hyd_c_nobody", "", "shop", "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"])
     def test_revoke_key__unknown__is_refused(self, production, unknown):
         make_key(production)
-        with pytest.raises(CommandError, match=r"^No key has the id or prefix "):
+        with pytest.raises(CommandError, match=r"^No API key has the id or prefix "):
             run("revoke_key", unknown)
         assert ApiKey.objects.filter(revoked_at=None).count() == 1
 
     def test_revoke_key__prefix_of_two_keys__is_refused_and_names_them(self, production):
         keys = [make_key(production)[0] for _ in range(2)]
         ApiKey.objects.update(prefix="hyd_s_sameab")
-        with pytest.raises(CommandError, match=r"^2 keys have the prefix 'hyd_s_sameab'; ") as refusal:
+        with pytest.raises(CommandError, match=r"^2 API keys have the prefix 'hyd_s_sameab'; ") as refusal:
             run("revoke_key", "hyd_s_sameab")
         assert all(str(key.pk) in str(refusal.value) for key in keys)
         assert ApiKey.objects.filter(revoked_at=None).count() == 2

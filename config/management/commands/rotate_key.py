@@ -9,8 +9,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.keys.api_keys import rotate_key
-from config.management.commands.revoke_key import find_key
 from config.management.operator import OperatorCommand, actor
+from config.management.revoking import find_by_id_or_prefix
+from config.models import ApiKey
 
 _MOST_DAYS = 365
 
@@ -27,7 +28,7 @@ class Command(OperatorCommand):
     def handle(self, *, key: str, overlap: int, **_: Any) -> None:
         if not 1 <= overlap <= _MOST_DAYS:
             raise CommandError(f"--overlap must be 1 to {_MOST_DAYS} (in days).")
-        old = find_key(key)
+        old = find_by_id_or_prefix(ApiKey, key, "list_keys")
         made, secret = rotate_key(old, overlap=timedelta(days=overlap), actor=actor(), at=timezone.now())
         self.stderr.write(
             f"Key {made.pk} replaces {old.prefix}, which expires in {overlap} days or before. "

@@ -51,13 +51,13 @@ def test_list__kill_switches__have_no_token(token: str) -> None:
 
 def test_revoke__twice__says_when(token: str) -> None:
     switch = KillSwitch.objects.get()
-    assert "was revoked at" in run("revoke_kill_switch", str(switch.pk))[0]
-    assert "was already revoked at" in run("revoke_kill_switch", str(switch.pk))[0]
+    assert run("revoke_kill_switch", str(switch.pk))[0].startswith(f"Kill switch {switch.pk} (errors) was revoked at ")
+    assert "was already revoked at" in run("revoke_kill_switch", switch.prefix)[0]
     assert "revoked" in run("list_kill_switches")[0]
     assert find_live(str(switch.pk), token) is None
 
 
 @pytest.mark.parametrize("text", ["01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59", "x"])
-def test_revoke__unknown_id__says_how_to_find_it(db: None, text: str) -> None:
+def test_revoke__unknown__says_how_to_find_it(db: None, text: str) -> None:
     with pytest.raises(CommandError, match="list_kill_switches"):
         run("revoke_kill_switch", text)
