@@ -124,11 +124,19 @@ class Line:
 
 
 class Recorder(threading.Thread):
-    """One client. Each of its requests goes to all of the servers at once."""
+    """One client. Each of its requests goes to all of the servers at once, and the next one so many seconds later."""
 
-    def __init__(self, kind: Kind, number: int, servers: Sequence[Server], ledger: Ledger, has_ended: threading.Event):
+    def __init__(
+        self,
+        kind: Kind,
+        number: int,
+        servers: Sequence[Server],
+        ledger: Ledger,
+        has_ended: threading.Event,
+        pause: float,
+    ):
         super().__init__(name=f"{kind} {number}")
-        self.kind, self.servers, self.ledger, self.has_ended = kind, servers, ledger, has_ended
+        self.kind, self.servers, self.ledger, self.has_ended, self.pause = kind, servers, ledger, has_ended, pause
         self.chance = random.Random(self.name)
 
     def run(self) -> None:
@@ -137,6 +145,7 @@ class Recorder(threading.Thread):
         try:
             while not self.has_ended.is_set():
                 self._ask(lines, self._make_request())
+                self.has_ended.wait(self.pause)
         except Exception as error:
             self.ledger.wrong.append(f"{self.name}: {error!r}")
             raise
@@ -231,14 +240,16 @@ def _is_refusal(answer: Answer) -> bool:
 
 
 @contextmanager
-def recording(*servers: Server) -> Iterator[Ledger]:
+def recording(*servers: Server, pause: float = 0.0) -> Iterator[Ledger]:
     """Clients of every kind at work until the block ends, each then until its last request is
-    acknowledged.
+    acknowledged. Each waits for so many seconds between two requests.
     """
     start_experiment(servers[0])
     ledger, has_ended = Ledger(), threading.Event()
     clients = [
-        Recorder(kind, number, servers, ledger, has_ended) for kind, count in CLIENTS.items() for number in range(count)
+        Recorder(kind, number, servers, ledger, has_ended, pause)
+        for kind, count in CLIENTS.items()
+        for number in range(count)
     ]
     for client in clients:
         client.start()

@@ -35,11 +35,21 @@ Keys = dict[str, dict[str, str]]
 
 class Server:
     """A server with its settings. `start` and `stop` may be called again: the database and the keys
-    stay.
+    stay. `code` is the folder of another release.
     """
 
-    def __init__(self, folder: Path, database_url: str, *, workers: int = 2, port: int | None = None, **settings: str):
+    def __init__(
+        self,
+        folder: Path,
+        database_url: str,
+        *,
+        workers: int = 2,
+        port: int | None = None,
+        code: Path = ROOT,
+        **settings: str,
+    ):
         self.folder = folder
+        self.code = code
         self.workers = workers
         self.port = port or free_port()
         self.stream_port = free_port()
@@ -72,7 +82,12 @@ class Server:
     def run(self, *arguments: str) -> str:
         """Return the output of another process with the settings of this server."""
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+            [sys.executable, *arguments],
+            cwd=self.code,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -83,7 +98,7 @@ class Server:
         command = [sys.executable, "manage.py", "serve", *ports, "--workers", str(self.workers)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
+                command, cwd=self.code, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
         wait_until(self.answers, "the server answers", SECONDS_TO_START)
 

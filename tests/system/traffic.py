@@ -31,14 +31,14 @@ def make_flags(server: Server) -> None:
 
 
 @contextmanager
-def evaluating(*servers: Server) -> Iterator[Counter[str]]:
+def evaluating(*servers: Server, pause: float = _PAUSE) -> Iterator[Counter[str]]:
     """Evaluate the flags of `make_flags` until the block ends, the driven one for a new user each time.
 
     The counter has the outcomes then.
     """
     counted: Counter[str] = Counter()
     with ExitStack() as loads:
-        questions = [question for server in servers for question in _questions(server)]
+        questions = [question for server in servers for question in _questions(server, pause)]
         counters = [
             loads.enter_context(load(question, processes=1, on_fresh=_ON_FRESH, on_kept=_ON_KEPT))
             for question in questions
@@ -48,22 +48,23 @@ def evaluating(*servers: Server) -> Iterator[Counter[str]]:
         counted.update(counter)
 
 
-def _questions(server: Server) -> list[Question]:
+def _questions(server: Server, pause: float) -> list[Question]:
     headers = {**server.headers("client"), "Content-Type": "application/json"}
     return [
-        Question(server.port, "/v1/flags/known/evaluate", headers, b'{"userId": "u"}', _ON, _PAUSE),
-        Question(server.port, "/v1/flags/driven/evaluate", headers, b'{"userId": "%b"}' % NEW_USER, _SERVED, _PAUSE),
+        Question(server.port, "/v1/flags/known/evaluate", headers, b'{"userId": "u"}', _ON, pause),
+        Question(server.port, "/v1/flags/driven/evaluate", headers, b'{"userId": "%b"}' % NEW_USER, _SERVED, pause),
     ]
 
 
 @contextmanager
-def traffic(*servers: Server, kills: int = 0, restarts: bool = False) -> Iterator[Ledger]:
+def traffic(*servers: Server, kills: int = 0, restarts: bool = False, pause: float = 0.0) -> Iterator[Ledger]:
     """Clients of every kind at work until the block ends. Then, nothing has been lost, doubled or left unanswered.
 
-    Each kill may break the connections that the process holds. While the server restarts, nobody listens.
+    Each kill may break the connections that the process holds. While the server restarts, nobody listens. With a pause
+    between their requests, clients leave the processor to others, and there is less to check afterwards.
     """
     make_flags(servers[0])
-    with evaluating(*servers) as evaluated, recording(*servers) as ledger:
+    with evaluating(*servers, pause=max(pause, _PAUSE)) as evaluated, recording(*servers, pause=pause) as ledger:
         yield ledger
     expected = {ANSWERED, *[BROKEN] * bool(kills), *[REFUSED] * restarts}
     assert evaluated[ANSWERED] > 0

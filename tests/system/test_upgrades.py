@@ -1,0 +1,86 @@
+"""A release takes over from the one before under traffic: nothing fails, is lost or is doubled.
+
+The release before is the commit that `release_before` names, with the packages of today.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.system.balancer import balanced
+from tests.system.databases import fresh_database
+from tests.system.filling import count_filled, fill
+from tests.system.server import ROOT, Server
+from tests.system.traffic import traffic
+
+pytestmark = pytest.mark.system
+
+RELEASE_BEFORE = (ROOT / "tests/system/release_before").read_text().strip()
+EVENTS = 300_000
+"""So many that a migration which locks their table for as long as it reads it makes requests wait."""
+PAUSE = 0.1
+"""The processes that start meanwhile need the processor, too."""
+
+
+@pytest.fixture
+def code_before(tmp_path: Path) -> Path:
+    """A folder with the code of the release before."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is no clone, so the code of the release before is not here")
+    archive = subprocess.run(["git", "archive", RELEASE_BEFORE], cwd=ROOT, capture_output=True, check=False)
+    if archive.returncode:
+        pytest.fail(
+            f"The commit {RELEASE_BEFORE} of the release before is not in this clone; fetch the whole history with "
+            f"`git fetch --unshallow`: {archive.stderr.decode().strip()}"
+        )
+    folder = tmp_path / "before"
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Make servers of any release on one database, each with a folder of its own. They end with the test."""
+    with ExitStack() as stack:
+        url = stack.enter_context(fresh_database(tmp_path))
+
+        def make(name: str, **options: object) -> Server:
+            (tmp_path / name).mkdir()
+            server = Server(tmp_path / name, url, **options)
+            stack.callback(server.kill)
+            return server
+
+        yield make
+
+
+def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
+    make_server: Callable[..., Server], code_before: Path
+) -> None:
+    old = make_server("old", code=code_before)
+    old.prepare()
+    new = make_server("new", SECRET_KEY=old.environment["SECRET_KEY"])
+    url = new.environment["DATABASE_URL"]
+    fill(url, EVENTS)
+    old.start()
+    with balanced(old) as balancer:
+        service = make_server("service", port=balancer.port)
+        service.keys = old.keys
+        with traffic(service, pause=PAUSE) as ledger:
+            assert "Applying " in new.run("manage.py", "migrate")
+            ledger.wait_for_progress()  # of the release before, on the database of the new one
+            new.start()
+            balancer.direct(new)
+            ledger.wait_for_progress()
+            assert old.stop() == 0
+            ledger.wait_for_progress()
+    assert (ledger.lost, ledger.unavailable.total()) == (0, 0)
+    assert count_filled(url) == EVENTS
