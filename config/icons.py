@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.forms import renderers
 from django.forms.renderers import DjangoTemplates
 from django.template import Origin
@@ -16,9 +17,6 @@ from django.utils.functional import cached_property
 _ICON = re.compile(
     r'<(span|div)(?![^<>]*(?:aria-hidden|role="img"))(?=[^<>]*class="[^"]*\bmaterial-symbols-outlined\b)'
 )
-
-
-LOADERS = [("django.template.loaders.cached.Loader", ["config.icons.Loader"])]
 
 
 class Loader(app_directories.Loader):
@@ -35,12 +33,15 @@ class Loader(app_directories.Loader):
 
 
 class FormRenderer(DjangoTemplates):
-    """Renders fields of forms as Django's own does, from templates that are loaded as above."""
+    """Renders fields of forms as Django's own does, from templates that are loaded as those of pages are."""
 
     @cached_property
     def engine(self) -> Any:
+        # Read from the setting, because the theme renders a field before the engine of pages can be made.
+        pages: Any = settings.TEMPLATES[0]
+        options = {"loaders": pages["OPTIONS"]["loaders"]}
         folder = Path(renderers.__file__).parent / "templates"
-        return self.backend({"APP_DIRS": False, "DIRS": [folder], "NAME": "forms", "OPTIONS": {"loaders": LOADERS}})
+        return self.backend({"APP_DIRS": False, "DIRS": [folder], "NAME": "forms", "OPTIONS": options})
 
 
 def hide_icons(source: str) -> str:
