@@ -4,7 +4,6 @@ anonymous.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from config.change_log.writing import Actor
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.keys.api_keys import live_keys
 from config.keys.environments import known
+from config.logs.addresses import parse_address
 from config.models import Environment, Scope, Source
 
 
@@ -151,10 +151,8 @@ def why_not_local(meta: Mapping[str, Any]) -> str | None:
 
 
 def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+    parsed = parse_address(address)
+    return parsed is not None and parsed.is_loopback
 
 
 def _environment(headers: Mapping[str, Any]) -> Environment:

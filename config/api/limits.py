@@ -19,7 +19,7 @@ from django.core.signals import setting_changed
 
 from config.api.authentication import Caller
 from config.errors import DomainError, ErrorCode
-from config.logs.addresses import address_of
+from config.logs.addresses import address_of, parse_address
 from config.models import Scope
 from config.monitoring.memory import ALLOWANCES
 
@@ -105,12 +105,9 @@ def _take(environ: Mapping[str, Any], caller: Caller | None, cost: float, *, is_
 @lru_cache(maxsize=10_000)
 def _network_of(address: str) -> str | None:
     """Return what is limited together, or None for this machine itself, and for a proxy that does not say for whom."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+    parsed = parse_address(address)
+    if parsed is None or parsed.is_loopback:
         return None
-    if found.is_loopback:
-        return None
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((found, _PREFIX_OF_IPV6), strict=False))
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, _PREFIX_OF_IPV6), strict=False))
     return address

@@ -12,6 +12,16 @@ from django.core.signals import setting_changed
 
 _LONGEST_CACHED = 100
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address that a text is, perhaps with a zone such as `%eth0`, or None if it is not one."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
 
 def address_of(environ: Mapping[str, Any]) -> str:
     """Return the address of a client: the last in `X-Forwarded-For` that is no trusted proxy's, or the sender's."""
@@ -30,7 +40,7 @@ def _forwarded(address: str, forwarded: str) -> str:
     if not is_trusted(address):
         return address
     for part in reversed(forwarded.split(",")):
-        if not _is_address(part.strip()):
+        if parse_address(part.strip()) is None:
             return address
         address = part.strip()
         if not is_trusted(address):
@@ -41,25 +51,13 @@ def _forwarded(address: str, forwarded: str) -> str:
 @lru_cache(maxsize=10_000)
 def is_trusted(address: str) -> bool:
     """Return whether this is the address of a proxy that settings trust."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return any(found in network for network in _networks())
+    parsed = parse_address(address)
+    return parsed is not None and any(parsed in network for network in _networks())
 
 
 @lru_cache(maxsize=1)
 def _networks() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     return tuple(ipaddress.ip_network(text, strict=False) for text in settings.TRUSTED_PROXIES)
-
-
-@lru_cache(maxsize=10_000)
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _forget(**_: object) -> None:

@@ -1,6 +1,6 @@
 """Where webhooks may be sent: by HTTPS, to public addresses, and to private ones that settings allow.
 
-Otherwise, who may make a webhook could have this server call services that only it can reach.
+Otherwise, anyone who may create a webhook could make this server call services that only it can reach.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 
 from config.errors import Detail, DetailCode
+from config.logs.addresses import Address, parse_address
 
 URL_LENGTH = 2000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Refused(Exception):
@@ -28,8 +27,8 @@ def check_url(url: str) -> list[Detail]:
     """Return what is wrong with the URL of a webhook. Names are only resolved when something is sent."""
     try:
         parts = split(url)
-        if _is_literal(host := host_of(parts)):
-            _require_allowed(ipaddress.ip_address(host))
+        if literal := parse_address(host_of(parts)):
+            _require_allowed(literal)
     except Refused as refusal:
         return [Detail("url", DetailCode.INVALID_VALUE, str(refusal))]
     return []
@@ -68,7 +67,7 @@ def resolve(host: str, port: int) -> str:
     refusal = Refused(f"{host} has no address.")
     for *_, (address, *_) in found:
         try:
-            _require_allowed(ipaddress.ip_address(str(address).partition("%")[0]))
+            _require_allowed(ipaddress.ip_address(str(address)))
         except Refused as error:
             refusal = error
         else:
@@ -93,11 +92,3 @@ def _unwrapped(address: Address) -> Address:
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or address
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
