@@ -93,15 +93,18 @@ def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _recover(request: HttpRequest) -> HttpResponse | None:
-    """Return the page that gets the input, or that to sign in. Return None for no input, or that of another site."""
-    if not _is_of_admin(request) or not _is_from_here(request) or _is_of_script(request):
+    """Return the page that gets the input, or that to sign in. Return None for a page that cannot help with either."""
+    if not _is_of_admin(request) or _is_of_script(request):
         return None
     is_login = request.path_info == reverse("admin:login")
     kept = _load(request.POST.get(_FIELD, "")) if is_login else _collect(request)
-    if not kept or not kept["input"]:
-        return None
+    has_input = bool(kept and kept["input"])
     if not admin.site.has_permission(request):
-        return _sign_in_page(request, kept)
+        if has_input and _may_be_from_here(request):
+            return _sign_in_page(request, kept)
+        return None if is_login else _sign_in_page(request, None)
+    if not kept or not has_input or not _is_from_here(request):
+        return None
     _give_back(request, kept, _OLDER)
     return HttpResponseRedirect(kept["page"])
 
@@ -121,6 +124,11 @@ def _is_from_here(request: HttpRequest) -> bool:
     return request.headers.get("Origin") in [f"{scheme}://{request.get_host()}" for scheme in schemes]
 
 
+def _may_be_from_here(request: HttpRequest) -> bool:
+    """Return whether no page of another site sent the form. Browsers name the origin, and other clients need not."""
+    return "Origin" not in request.headers or _is_from_here(request)
+
+
 def _refuses_session(request: HttpRequest, response: HttpResponse) -> bool:
     login = reverse("admin:login")
     return (
@@ -130,14 +138,15 @@ def _refuses_session(request: HttpRequest, response: HttpResponse) -> bool:
     )
 
 
-def _sign_in_page(request: HttpRequest, kept: Kept) -> HttpResponse:
-    """Return the page to sign in, with the input in it."""
-    text = signing.dumps(kept, salt=_KEY, compress=True)
+def _sign_in_page(request: HttpRequest, kept: Kept | None) -> HttpResponse:
+    """Return the page to sign in, with the input in it if there is any."""
+    text = signing.dumps(kept, salt=_KEY, compress=True) if kept else ""
+    following = kept["page"] if kept else reverse("admin:index")
     asking = copy.copy(request)
     asking.method, asking.POST = "GET", QueryDict()
     context = {
-        "app_path": f"{reverse('admin:login')}?{urlencode({REDIRECT_FIELD_NAME: kept['page']})}",
-        REDIRECT_FIELD_NAME: kept["page"],
+        "app_path": f"{reverse('admin:login')}?{urlencode({REDIRECT_FIELD_NAME: following})}",
+        REDIRECT_FIELD_NAME: following,
         _FIELD: text if len(text) <= _MOST_CHARACTERS else "",
         "is_too_long": len(text) > _MOST_CHARACTERS,
     }

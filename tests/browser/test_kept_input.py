@@ -71,6 +71,19 @@ def test_switch__session_ended__asks_after_signing_in(visit: Visit) -> None:
     assert stored().enabled is True
 
 
+@BOTH
+def test_switch__cookies_deleted__asks_after_signing_in(visit: Visit) -> None:
+    page = visit.page
+    flag_in_production()
+    visit.open("/admin/flags/flag/")
+    page.context.clear_cookies()
+    page.get_by_role("switch", name="new-checkout in Staging").click()
+    sign_in_again(page)
+    expect(page.get_by_role("heading", name="Switch on new-checkout?")).to_be_visible()
+    page.get_by_role("button", name="Switch on").click()
+    expect(page.get_by_text("new-checkout is now on in Staging.")).to_be_visible()
+
+
 def test_form__signed_in_again_in_another_tab__is_filled_again(visit: Visit) -> None:
     page, flag = visit.page, flag_in_production()
     visit.open(f"/admin/flags/flag/{flag.pk}/change/")

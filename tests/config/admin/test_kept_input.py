@@ -14,7 +14,7 @@ from config.keys.environments import update_environment
 from config.models import ApiKey, Environment, ReasonSetting
 from experiments.models import Experiment
 from flags.changes.flag_changes import get_flag
-from flags.models import Flag, Segment
+from flags.models import Flag
 from tests.admin import AdminClient, answer, errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.django_db
 
 LOGIN, OVERVIEW = "/admin/login/", "/admin/"
 PASSWORD = "a-long-Passphrase-1"
-HERE = {"Origin": "http://testserver"}
 ENDED = "Nothing has changed yet, because the session had ended."
 
 
@@ -190,62 +189,6 @@ def test_form__of_many_users__is_filled_again() -> None:
 def test_read__session_ended__leads_to_the_page_to_sign_in() -> None:
     response = AdminClient().get(reverse("admin:flags_segment_add"))
     assert (response.status_code, response.headers["Location"]) == (302, f"{LOGIN}?next=/admin/flags/segment/add/")
-
-
-# --- tokens ----------------------------------------------------------------------------------------------------------
-
-
-def strict_client(*, is_signed_in: bool = True) -> Client:
-    client = Client(enforce_csrf_checks=True)
-    if is_signed_in:
-        client.force_login(User.objects.create_superuser("ada"))
-    return client
-
-
-def test_form__with_the_token_of_an_earlier_session__is_filled_again() -> None:
-    client, address = strict_client(), reverse("admin:flags_segment_add")
-    response = client.post(address, {"key": "new", "csrfmiddlewaretoken": "a" * 64}, headers=HERE)
-    assert (response.status_code, response.headers["Location"]) == (302, address)
-    page = client.get(address)
-    assert page.context["adminform"].form["key"].value() == "new"
-    assert "because the page was older than the session" in messages_of(page)[0]
-    assert not Segment.objects.exists()
-
-
-@pytest.mark.parametrize("is_signed_in", [True, False])
-def test_form__sent_by_a_script_for_a_preview__is_not_kept(is_signed_in: bool) -> None:
-    flag = FlagFactory.create()
-    client = strict_client(is_signed_in=is_signed_in)
-    preview = page_of(flag, "preview")
-    response = client.post(preview, {"description": "Typed"}, headers={**HERE, "Sec-Fetch-Mode": "cors"})
-    assert response.status_code == 403
-    assert not kept_in(response)
-    assert "kept_input" not in client.session
-
-
-def test_form__without_session_and_token__leads_through_the_page_to_sign_in() -> None:
-    client = strict_client(is_signed_in=False)
-    response = client.post(reverse("admin:flags_segment_add"), {"key": "new"}, headers=HERE)
-    assert response.status_code == 403
-    assert kept_in(response)
-    late = client.post(LOGIN, {"username": "ada", "password": "x", **kept_in(response)}, headers=HERE)
-    assert kept_in(late).keys() == {"kept"}  # the token of this page was missing, too
-
-
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", ""])
-def test_form__of_another_site__fills_nothing(origin: str) -> None:
-    client = strict_client()
-    response = client.post(reverse("admin:flags_segment_add"), {"key": "new"}, headers={"Origin": origin})
-    assert response.status_code == 403
-    assert "Nothing was saved. Open the form again" in text_of(response)
-    assert "kept_input" not in client.session
-
-
-def test_form__token_and_database_fail__asks_to_come_back() -> None:
-    client = strict_client()
-    with statement_fails(0):
-        response = client.post(reverse("admin:flags_segment_add"), {"key": "new"}, headers=HERE)
-    assert response.status_code == 503
 
 
 # --- buttons ---------------------------------------------------------------------------------------------------------
