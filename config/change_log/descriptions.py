@@ -35,6 +35,7 @@ DescribeValueAt = Callable[[str, Any, datetime], str | None]
 
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
 _timestamp = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
+_literal = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|yes|no|none|nothing")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
 
 
@@ -154,7 +155,7 @@ def compare_documents(first: Document, second: Document, describe_value: Describ
 def _both_sides(difference: Mapping[str, Any], describe_value: DescribeValue) -> tuple[str, str]:
     path = difference["field"]
     if "added" not in difference:
-        old, new = (_value(path, difference.get(side), describe_value) for side in ("before", "after"))
+        old, new = (_value(path, difference.get(side), describe_value, _words) for side in ("before", "after"))
         return old, new
     if not difference["added"] and not difference["removed"]:
         return "another order", "this order"
@@ -163,7 +164,7 @@ def _both_sides(difference: Mapping[str, Any], describe_value: DescribeValue) ->
 
 def _alone(difference: Mapping[str, Any], name: str) -> str:
     """Return the elements of a list that only one version has."""
-    number, shown = _counted(difference, name)
+    number, shown = _counted(difference, name, _words)
     return f"{number:,} that the other lacks ({shown})" if number else "none that the other lacks"
 
 
@@ -177,7 +178,7 @@ def _line(difference: Mapping[str, Any], describe_value: DescribeValue) -> str:
     path = difference["field"]
     if "added" in difference:
         return f"{describe_path(path)}: {', '.join(_movements(difference)) or 'in another order'}"
-    old, new = (_value(path, difference.get(side), describe_value) for side in ("before", "after"))
+    old, new = (_value(path, difference.get(side), describe_value, _json) for side in ("before", "after"))
     return f"{describe_path(path)}: {old} → {new}"
 
 
@@ -185,14 +186,14 @@ def _movements(difference: Mapping[str, Any]) -> Iterator[str]:
     """Yield how many elements a list gained and lost, with the first few of them."""
     for name in ("added", "removed"):
         if difference[name]:
-            number, shown = _counted(difference, name)
+            number, shown = _counted(difference, name, _json)
             yield f"{number:,} {name} ({shown})"
 
 
-def _counted(difference: Mapping[str, Any], name: str) -> tuple[int, str]:
+def _counted(difference: Mapping[str, Any], name: str, describe: Callable[[object], str]) -> tuple[int, str]:
     elements = difference[name]
     number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-    shown = ", ".join(_json(element) for element in elements[:_MOST_ELEMENTS])
+    shown = ", ".join(describe(element) for element in elements[:_MOST_ELEMENTS])
     return number, f"{shown}{', …' if number > _MOST_ELEMENTS else ''}"
 
 
@@ -207,14 +208,39 @@ def _describe_part(part: str) -> str:
     return f"{element[1]} {int(element[2]) + 1}" if element else words
 
 
-def _value(path: str, value: Any, describe_value: DescribeValue) -> str:
+def _value(path: str, value: Any, describe_value: DescribeValue, describe: Callable[[object], str]) -> str:
     if value is None:
         return missing_values.get(path, "nothing")
     if isinstance(value, str) and (timestamp := _timestamp.fullmatch(value)):
         return f"{timestamp[1]} {timestamp[2]} UTC"
-    return describe_value(path, value) or _json(value)
+    return describe_value(path, value) or describe(value)
 
 
 def _json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    return _shortened(json.dumps(value, ensure_ascii=False))
+
+
+def _words(value: object) -> str:
+    """Return a value for a cell of a table, where quotes and brackets say nothing."""
+    return _shortened(_in_words(value)) or "nothing"
+
+
+def _in_words(value: object) -> str:
+    """Return `flag: beta; variants: (on, off)` for `{"flag": "beta", "variants": ["on", "off"]}`."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{_describe_part(name)}: {_inner_words(inner)}" for name, inner in value.items()) or "nothing"
+    if isinstance(value, list):
+        return ", ".join(map(_inner_words, value)) or "none"
+    # The text "5" keeps its quotes, or it would read as the number.
+    return value if isinstance(value, str) and not _literal.fullmatch(value) else json.dumps(value)
+
+
+def _inner_words(value: object) -> str:
+    words = _in_words(value)
+    return f"({words})" if isinstance(value, Mapping | list) and value else words
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

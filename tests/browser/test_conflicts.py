@@ -27,7 +27,7 @@ def edit_with_somebody(visit: Visit) -> None:
     page.fill("#id_description", "Mine")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Two versions of new-checkout")).to_be_visible()
-    expect(page.get_by_role("row", name="description")).to_contain_text('"Theirs""Mine"')
+    expect(page.get_by_role("row", name="description")).to_contain_text("TheirsMine")
     expect(page.get_by_role("row", name="rule 1, percentage")).to_contain_text("50 %25 %")
     expect(page.locator("#id_description")).to_have_value("Mine")
 

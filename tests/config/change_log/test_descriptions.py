@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config.change_log.descriptions import describe_differences, describe_path
+from config.change_log.descriptions import Comparison, compare_documents, describe_differences, describe_path
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,27 @@ def test_differences__of_which_there_are_too_many__are_counted() -> None:
 
 def test_value__for_which_there_are_words__is_told_by_them() -> None:
     assert describe_differences({"a": 1}, {"a": 2}, lambda path, value: f"{path} {value}!") == ["a: a 1! → a 2!"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("Theirs", "Mine", ("Theirs", "Mine")),
+        ("", "EUR", ("nothing", "EUR")),
+        (5, "5", ("5", '"5"')),
+        (True, "yes", ("yes", '"yes"')),
+        (None, {"flag": "beta", "variants": ["on", "off"]}, ("nothing", "flag: beta; variants: (on, off)")),
+        ([], {"minProperties": 1}, ("none", "min properties: 1")),
+        ("x" * 301, {}, (f"{'x' * 300}…", "nothing")),
+    ],
+)
+def test_comparison__of_two_versions__has_no_quotes_and_brackets(
+    first: Any, second: Any, expected: tuple[str, str]
+) -> None:
+    [comparison] = compare_documents({"a": first}, {"a": second}, lambda _path, _value: None)
+    assert comparison == Comparison("a", *expected)
+
+
+def test_comparison__of_lists_of_text__names_what_each_alone_has() -> None:
+    [comparison] = compare_documents({"tags": ["a", "b"]}, {"tags": ["a", "c"]}, lambda _path, _value: None)
+    assert comparison == Comparison("tags", "1 that the other lacks (b)", "1 that the other lacks (c)")
