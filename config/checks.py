@@ -5,6 +5,7 @@ off.
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,13 @@ from config.models import Scope
 _LEAST_SECRET_LENGTH = 50
 _MOST_DAYS = 36_500
 _LEAST_DAYS_OF_CHANGES = 30
+_MOST_SECONDS = 1_000_000
+"""PostgreSQL counts milliseconds in 31 bits."""
+_LEAST_TOKEN_LENGTH = 20
+_OPTIONS_OF_DJANGO = {"assume_role", "isolation_level", "pool", "server_side_binding", "service", "passfile"}
+_HOST = re.compile(r"\*|\.?[^\s/:@\[\]]+|\[[0-9a-fA-F:.]+\]")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
+"""What RFC 6750 allows after `Bearer`."""
 
 
 @register(Tags.security)
@@ -35,9 +43,21 @@ def check_threads(**_: Any) -> list[CheckMessage]:
 @register()
 def check_timeouts(**_: Any) -> list[CheckMessage]:
     """Without a limit, threads could be held up for ever; and of a limit of 0, most requests would be too late."""
-    names = ("BODY_TIMEOUT", "DATABASE_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT")
-    short = [name for name in names if getattr(settings, name) < 1]
-    return [Error(f"{name} must be 1 or more (in seconds).", id="halyard.E006") for name in short]
+    of_database = ("DATABASE_TIMEOUT", "DATABASE_LONG_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT")
+    wrong = [name for name in ("BODY_TIMEOUT", *of_database) if not 1 <= getattr(settings, name) <= _MOST_SECONDS]
+    return [Error(f"{name} must be 1 to {_MOST_SECONDS:,} (in seconds).", id="halyard.E006") for name in wrong]
+
+
+@register()
+def check_database_options(**_: Any) -> list[CheckMessage]:
+    """Options stand after `?` in DATABASE_URL. The driver would refuse them only when it connects."""
+    if "postgresql" not in settings.DATABASES["default"]["ENGINE"]:
+        return []
+    from psycopg.pq import Conninfo  # noqa: PLC0415 (only for PostgreSQL)
+
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()} | _OPTIONS_OF_DJANGO
+    unknown = settings.DATABASES["default"]["OPTIONS"].keys() - known
+    return [Error(f"DATABASE_URL has the option {name}, which is unknown.", id="halyard.E014") for name in unknown]
 
 
 @register()
@@ -103,9 +123,28 @@ def check_stream_url(**_: Any) -> list[CheckMessage]:
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
+        _ = parts.port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
+    has_more = parts.query or parts.fragment or "@" in parts.netloc
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not has_more
+
+
+@register(Tags.security)
+def check_allowed_hosts(**_: Any) -> list[CheckMessage]:
+    """Such a name equals no `Host`, so every request would be refused."""
+    wrong = [name for name in settings.ALLOWED_HOSTS if not _HOST.fullmatch(name)]
+    message = (
+        "ALLOWED_HOSTS must list names without a scheme, a port or a path, such as flags.example.com; {!r} is none."
+    )
+    return [Error(message.format(name), id="halyard.E012") for name in wrong]
+
+
+@register(Tags.security)
+def check_metrics_token(**_: Any) -> list[CheckMessage]:
+    if not settings.METRICS_TOKEN or _TOKEN.fullmatch(settings.METRICS_TOKEN):
+        return []
+    return [Error("METRICS_TOKEN must have only letters, digits and -._~+/=, as HTTP wants it.", id="halyard.E013")]
 
 
 @register(Tags.security, deploy=True)
@@ -119,6 +158,10 @@ def check_production_settings(**_: Any) -> list[CheckMessage]:
         ),
         "ANONYMOUS_SCOPE": (settings.ANONYMOUS_SCOPE != "none", "unset it, so that every caller needs a key"),
         "CORS_ALLOWED_ORIGINS": ("*" in settings.CORS_ALLOWED_ORIGINS, "list the origins of your web sites"),
+        "METRICS_TOKEN": (
+            0 < len(settings.METRICS_TOKEN) < _LEAST_TOKEN_LENGTH,
+            f"set it to {_LEAST_TOKEN_LENGTH} random characters or more, or unset it",
+        ),
         "SECURE_SSL_REDIRECT": (not settings.SECURE_SSL_REDIRECT, "leave it on, because every request carries a key"),
         "SECURE_HSTS_SECONDS": (settings.SECURE_HSTS_SECONDS <= 0, "leave it at its default of one year"),
         "SESSION_COOKIE_SECURE": (not settings.SESSION_COOKIE_SECURE, "leave it on"),

@@ -4,10 +4,12 @@ that names it.
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import logging
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,12 +19,32 @@ from django.core.exceptions import ImproperlyConfigured
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+_LINE = re.compile(r"\s*(#|$)|(export )?\w+=", re.ASCII)
+
 
 class Env(environ.Env):
     """The environment. Each method raises ImproperlyConfigured if the value does not have its type."""
 
     BOOLEAN_FALSE_STRINGS = ("false", "off", "n", "no", "0", "")
     DATABASES = ("postgres", "postgresql", "sqlite")
+
+    def read_file(self, var: str, default: str) -> None:
+        """Read further settings from a file. Only the one at `default` may be missing."""
+        path = self.str(var, default=default)
+        try:
+            content = Path(path).read_text("utf-8")
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and var not in self.ENVIRON:
+                return
+            # Going on without it would mean another database, for example.
+            raise ImproperlyConfigured(f"The settings in {path} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ImproperlyConfigured(f"The settings in {path} cannot be read: it must be a text in UTF-8.") from error
+        for number, line in enumerate(content.splitlines(), start=1):
+            if not _LINE.match(line):
+                # The message omits the line, which may contain a password.
+                raise ImproperlyConfigured(f"Line {number} of {path} must be NAME=value, or a comment after #.")
+        self.read_env(io.StringIO(content))
 
     def get_value(self, var: str, cast: Any = None, default: Any = environ.Env.NOTSET, **options: Any) -> Any:
         try:
@@ -35,6 +57,8 @@ class Env(environ.Env):
         # The library reads any unknown text as false.
         if cast is bool and value.strip().lower() not in cls.BOOLEAN_TRUE_STRINGS + cls.BOOLEAN_FALSE_STRINGS:
             raise ValueError
+        if cast is list:  # a space after a comma belongs to no entry
+            return [entry.strip() for entry in value.split(",") if entry.strip()]
         return super().parse_value(value, cast)
 
     def log_level(self, var: str, default: str) -> str:
@@ -45,13 +69,21 @@ class Env(environ.Env):
         name: str = self.get_value(var, cast=_time_zone, default=default)
         return name
 
+    def header(self, var: str, default: str) -> str:
+        name: str = self.get_value(var, cast=_header, default=default)
+        return name
+
+    def minutes(self, var: str, default: timedelta) -> timedelta:
+        minutes: timedelta = self.get_value(var, cast=_minutes, default=default)
+        return minutes
+
     def path_prefix(self, var: str, default: str) -> str:
         prefix: str = self.get_value(var, cast=_path_prefix, default=default)
         return prefix
 
     def folder(self, var: str, default: str) -> Path:
         """Return a folder in which this process can write. It is made if need be, for its owner alone."""
-        path = Path(self.str(var, default=default))
+        path = Path(self.str(var, default=default) or default)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -69,6 +101,8 @@ class Env(environ.Env):
             if self.get_value(var, default=default).partition(":")[0] not in self.DATABASES:
                 raise ValueError
             database: dict[str, Any] = super().db_url(var, default=default)
+            if not database["NAME"]:
+                raise ValueError
         except ValueError as error:
             # The message omits the value, which may contain a password.
             wanted = "postgres://user:password@host:5432/name or sqlite:////path/to/file"
@@ -80,6 +114,19 @@ def _log_level(text: str) -> str:
     if text.upper() not in logging.getLevelNamesMapping():
         raise ValueError
     return text.upper()
+
+
+def _header(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9-]*", text, re.ASCII):
+        raise ValueError
+    return text
+
+
+def _minutes(text: str) -> timedelta:
+    try:
+        return timedelta(minutes=int(text))
+    except OverflowError as error:
+        raise ValueError from error
 
 
 def _path_prefix(text: str) -> str:
@@ -103,6 +150,8 @@ def _networks(text: str) -> list[Network]:
 _WANTED = {
     bool: "true or false",
     int: "a whole number",
+    _header: "the name of a header, such as X-Forwarded-Proto",
+    _minutes: "a whole number of minutes",
     _path_prefix: "a path such as /flags",
     _log_level: "DEBUG, INFO, WARNING or ERROR",
     _networks: "networks separated by commas, such as 10.1.0.0/16,127.0.0.1/32",

@@ -15,7 +15,7 @@ from config.env import Env
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 env = Env()
-env.read_env(env.str("ENV_FILE", default=str(BASE_DIR / ".env")))
+env.read_file("ENV_FILE", default=str(BASE_DIR / ".env"))
 
 # --- settings for operators ------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ ACCESS_LOG = env.bool("ACCESS_LOG", default=False)
 TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=["127.0.0.0/8", "::1"])  # their forwarding headers count
 
 AXES_FAILURE_LIMIT = env.int("LOGIN_FAILURE_LIMIT", default=10)  # wrong passwords for an account from one address
-AXES_COOLOFF_TIME = timedelta(minutes=env.int("LOGIN_LOCKOUT_MINUTES", default=15))
+AXES_COOLOFF_TIME = env.minutes("LOGIN_LOCKOUT_MINUTES", default=timedelta(minutes=15))
 SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=not DEBUG)
 SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=0 if DEBUG else 365 * 24 * 3600)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.bool("SECURE_HSTS_INCLUDE_SUBDOMAINS", default=False)
@@ -60,7 +60,7 @@ SECURE_HSTS_PRELOAD = env.bool("SECURE_HSTS_PRELOAD", default=False)
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SESSION_COOKIE_SECURE = env.bool("SESSION_COOKIE_SECURE", default=not DEBUG)
 CSRF_COOKIE_SECURE = env.bool("CSRF_COOKIE_SECURE", default=not DEBUG)
-if proxy_ssl_header := env.str("SECURE_PROXY_SSL_HEADER", default=""):
+if proxy_ssl_header := env.header("SECURE_PROXY_SSL_HEADER", default=""):
     # The name of a header, such as X-Forwarded-Proto, that a trusted proxy sets to "https".
     SECURE_PROXY_SSL_HEADER = ("HTTP_" + proxy_ssl_header.upper().replace("-", "_"), "https")
 
@@ -165,6 +165,7 @@ TEMPLATES = [
 
 AUTHENTICATION_BACKENDS = ["config.admin.log_ins.LockOutBackend", "django.contrib.auth.backends.ModelBackend"]
 AXES_CLIENT_IP_CALLABLE = "config.admin.log_ins.address_of_request"
+AXES_USERNAME_CALLABLE = "config.admin.log_ins.name_of_attempt"
 AXES_LOCKOUT_CALLABLE = "config.admin.log_ins.show_lock_out"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # so that nobody can lock others out
 AXES_RESET_ON_SUCCESS = True

@@ -19,6 +19,7 @@ from config.logs.addresses import address_of
 logger = logging.getLogger(__name__)
 
 _LONGEST_NAME = 150
+"""Django gives no user a longer name."""
 
 
 class LockOutBackend(AxesStandaloneBackend):
@@ -32,6 +33,12 @@ class LockOutBackend(AxesStandaloneBackend):
 def address_of_request(request: HttpRequest) -> str | None:
     """Return the address of a client. django-axes asks for it."""
     return address_of(request.META) or None
+
+
+def name_of_attempt(request: HttpRequest | None, credentials: dict[str, Any] | None = None) -> str | None:
+    """Return the name that somebody signs in as, shortened so that it can be stored. django-axes asks for it."""
+    name = (credentials or {}).get("username") or (request.POST.get("username") if request else None)
+    return None if name is None else str(name)[: _LONGEST_NAME + 1]
 
 
 def show_lock_out(request: HttpRequest, *_: object) -> HttpResponse:

@@ -17,6 +17,8 @@ from config.logs.addresses import Address, parse_address
 URL_LENGTH = 2000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
+"""All that is assigned to hosts on the Internet. Beside it are translations and site-local addresses, for example."""
 
 
 class Refused(Exception):
@@ -78,7 +80,8 @@ def resolve(host: str, port: int) -> str:
 def _require_allowed(address: Address) -> None:
     """Raise Refused unless an address is public, or in a network that settings allow."""
     target = _unwrapped(address)
-    if target.is_global and not target.is_multicast:
+    is_unicast = target in _PUBLIC_IPV6 if target.version == 6 else not target.is_multicast
+    if target.is_global and is_unicast:
         return
     if any(target in network for network in settings.WEBHOOK_PRIVATE_NETWORKS):
         return

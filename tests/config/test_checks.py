@@ -10,8 +10,11 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 from config.checks import (
+    check_allowed_hosts,
+    check_database_options,
     check_event_retention,
     check_log_format,
+    check_metrics_token,
     check_stream_url,
     check_threads,
     check_timeouts,
@@ -24,6 +27,7 @@ SECURE = {
     "ALLOWED_HOSTS": ["flags.example.com"],
     "ANONYMOUS_SCOPE": "none",
     "CORS_ALLOWED_ORIGINS": [],
+    "METRICS_TOKEN": "",
     "SECURE_SSL_REDIRECT": True,
     "SECURE_HSTS_SECONDS": 31536000,
     "SESSION_COOKIE_SECURE": True,
@@ -58,6 +62,7 @@ def test_check__secure_settings__finds_nothing(production: Any) -> None:
         ("ANONYMOUS_SCOPE", "client"),
         ("ANONYMOUS_SCOPE", "manage"),
         ("CORS_ALLOWED_ORIGINS", ["*"]),
+        ("METRICS_TOKEN", "x" * 19),
         ("SECURE_SSL_REDIRECT", False),
         ("SECURE_HSTS_SECONDS", 0),
         ("SECURE_HSTS_SECONDS", -1),
@@ -104,13 +109,59 @@ def test_check__threads__are_one_or_more(settings: Any, threads: int, is_refused
     assert bool(check_threads()) is is_refused
 
 
-@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (0, True), (-1, True)])
+@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (0, True), (-1, True), (1_000_001, True)])
 @pytest.mark.parametrize(
-    "name", ["BODY_TIMEOUT", "DATABASE_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT"]
+    "name",
+    [
+        "BODY_TIMEOUT",
+        "DATABASE_TIMEOUT",
+        "DATABASE_LONG_TIMEOUT",
+        "DATABASE_CONNECT_TIMEOUT",
+        "DATABASE_IDLE_TIMEOUT",
+    ],
 )
-def test_check__timeouts__are_a_second_or_more(settings: Any, name: str, seconds: int, is_refused: bool) -> None:
+def test_check__timeouts__are_what_postgresql_can_count(
+    settings: Any, name: str, seconds: int, is_refused: bool
+) -> None:
     setattr(settings, name, seconds)
-    assert [error.msg for error in check_timeouts()] == [f"{name} must be 1 or more (in seconds)."] * is_refused
+    assert [error.msg for error in check_timeouts()] == [f"{name} must be 1 to 1,000,000 (in seconds)."] * is_refused
+
+
+@pytest.mark.parametrize(
+    ("name", "is_refused"),
+    [
+        ("flags.example.com", False),
+        (".example.com", False),
+        ("127.0.0.1", False),
+        ("[::1]", False),
+        ("*", False),
+        ("https://flags.example.com", True),
+        ("flags.example.com:443", True),
+        ("flags.example.com/", True),
+        ("a b", True),
+        ("::1", True),
+    ],
+)
+def test_check__allowed_host__is_a_name_alone(settings: Any, name: str, is_refused: bool) -> None:
+    settings.ALLOWED_HOSTS = ["good.example.com", name]
+    assert [repr(name) in error.msg for error in check_allowed_hosts()] == [True] * is_refused
+
+
+@pytest.mark.parametrize(("token", "is_refused"), [("", False), ("aZ09-._~+/=", False), ("a b", True), ("ä", True)])
+def test_check__token_of_metrics__can_be_sent_in_a_header(settings: Any, token: str, is_refused: bool) -> None:
+    settings.METRICS_TOKEN = token
+    assert bool(check_metrics_token()) is is_refused
+
+
+@pytest.mark.parametrize(("option", "is_refused"), [("sslmode", False), ("pool", False), ("sslmod", True)])
+def test_check__option_of_the_database__is_known_to_it(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, option: str, is_refused: bool
+) -> None:
+    database = {"ENGINE": "config.database.postgresql", "OPTIONS": {option: "x"}}
+    monkeypatch.setitem(settings.DATABASES, "default", database)
+    assert [error.msg for error in check_database_options()] == [
+        f"DATABASE_URL has the option {option}, which is unknown."
+    ] * is_refused
 
 
 @pytest.mark.parametrize(
@@ -131,7 +182,16 @@ def test_check__address_of_streams__may_be_any_that_a_client_can_open(settings: 
 
 @pytest.mark.parametrize(
     "url",
-    ["flags.example.com", "//flags.example.com", "wss://flags.example.com", "https://", "https://[", "https://a?b=c"],
+    [
+        "flags.example.com",
+        "//flags.example.com",
+        "wss://flags.example.com",
+        "https://",
+        "https://[",
+        "https://a?b=c",
+        "https://a:99999",
+        "https://u:p@a",
+    ],
 )
 def test_check__address_of_streams__that_is_none_is_an_error(settings: Any, url: str) -> None:
     settings.STREAM_URL = url

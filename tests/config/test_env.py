@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.conf import settings
@@ -39,12 +42,15 @@ def read(kind: str, text: str | None, default: Any) -> Any:
         ("bool", "0", False),
         ("bool", "", False),
         ("log_level", "debug", "DEBUG"),
+        ("header", "X-Forwarded-Proto", "X-Forwarded-Proto"),
+        ("minutes", "15", timedelta(minutes=15)),
         ("path_prefix", "/a/b-c/", "/a/b-c"),
         ("path_prefix", "/", ""),
         ("path_prefix", "", ""),
         ("time_zone", "Europe/Zurich", "Europe/Zurich"),
         ("networks", "10.1.0.0/16, ::1", [ip_network("10.1.0.0/16"), ip_network("::1")]),
         ("networks", "", []),
+        ("list", "10.0.0.1, ::1,, ", ["10.0.0.1", "::1"]),
     ],
 )
 def test_env__setting_of_its_type__is_taken(kind: str, text: str | None, value: Any) -> None:
@@ -71,6 +77,13 @@ def test_env__number_with_no_default__may_be_left_empty(text: str | None) -> Non
         ("bool", "2", "A_SETTING must be true or false, not '2'."),
         ("log_level", "LOUD", "A_SETTING must be DEBUG, INFO, WARNING or ERROR, not 'LOUD'."),
         ("path_prefix", "flags", "A_SETTING must be a path such as /flags, not 'flags'."),
+        (
+            "header",
+            "X_Forwarded_Proto",
+            "A_SETTING must be the name of a header, such as X-Forwarded-Proto, not 'X_Forwarded_Proto'.",
+        ),
+        ("header", "X Proto", "A_SETTING must be the name of a header, such as X-Forwarded-Proto, not 'X Proto'."),
+        ("minutes", "99999999999999", "A_SETTING must be a whole number of minutes, not '99999999999999'."),
         ("path_prefix", "/a?b", "A_SETTING must be a path such as /flags, not '/a?b'."),
         ("time_zone", "Mars", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not 'Mars'."),
         ("time_zone", "Europe", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not 'Europe'."),
@@ -84,7 +97,15 @@ def test_env__setting_of_another_type__is_refused_by_name(kind: str, text: str, 
 
 
 @pytest.mark.parametrize(
-    "url", ["", "secret", "postgres//secret@host/name", "mysql://u:secret@host/name", "postgres://u:secret@host:x/name"]
+    "url",
+    [
+        "",
+        "secret",
+        "postgres//secret@host/name",
+        "mysql://u:secret@host/name",
+        "postgres://u:secret@host:x/name",
+        "postgres://u:secret@host",
+    ],
 )
 def test_env__address_of_no_database__is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^A_SETTING must be an address such as postgres://") as refused:
@@ -104,6 +125,51 @@ def test_env__address_of_no_database__is_refused_and_not_shown(url: str) -> None
 def test_env__address_of_a_database__is_taken(url: str | None, engine: str, name: str) -> None:
     database = read("db_url", url, "sqlite:////x")
     assert (database["ENGINE"], database["NAME"]) == (engine, name)
+
+
+def read_file(path: Path, *, is_named: bool = True) -> dict[str, str]:
+    """Return the environment after the file was read."""
+    environment = {NAME: str(path)} if is_named else {}
+    with patch.object(Env, "ENVIRON", environment):  # of the class, as that is what the library writes to
+        Env().read_file(NAME, default=str(path))
+    environment.pop(NAME, None)
+    return environment
+
+
+def test_env__file_of_settings__is_read(tmp_path: Path) -> None:
+    file = tmp_path / "settings"
+    file.write_text("# a comment\n\nexport THREADS=4\nSECRET_KEY='a b'\n  # another one\n")
+    assert read_file(file) == {"THREADS": "4", "SECRET_KEY": "a b"}
+
+
+def test_env__missing_file__is_refused_only_if_it_is_named(tmp_path: Path) -> None:
+    assert read_file(tmp_path / "none", is_named=False) == {}
+    with pytest.raises(ImproperlyConfigured, match="none cannot be read: No such file or directory"):
+        read_file(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"A=1\nPASSWORD = secret", "Line 2 of .* must be NAME=value, or a comment after #"),
+        (b"A=1\nsecret", "Line 2 of .* must be NAME=value"),
+        (b"A=\xffsecret", "must be a text in UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_env__file_that_cannot_be_understood__is_refused_and_not_shown(
+    tmp_path: Path, content: bytes, message: str, is_named: bool
+) -> None:
+    file = tmp_path / "settings"
+    file.write_bytes(content)
+    with pytest.raises(ImproperlyConfigured, match=message) as refused:
+        read_file(file, is_named=is_named)
+    assert "secret" not in str(refused.value)
+
+
+def test_env__folder_as_file__is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImproperlyConfigured, match="cannot be read: Is a directory"):
+        read_file(tmp_path, is_named=False)
 
 
 @pytest.mark.parametrize("command", ["check", "serve", "migrate"])

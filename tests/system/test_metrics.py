@@ -57,7 +57,7 @@ def ask_every_worker(server: Server, path: str, body: object) -> list[int]:
 
 
 def test_counts__of_two_workers__are_added_up_and_outlive_a_worker(start_server: Callable[..., Server]) -> None:
-    server = start_server(METRICS_TOKEN="of-prometheus")
+    server = start_server(METRICS_TOKEN="the-token-of-prometheus")
     make_flag(server, "known")
     number = ENOUGH_FOR_EVERY_WORKER
     for path, body in (("/v1/flags/known/evaluate", USER), ("/v1/events", {"event": "view", **USER})):
@@ -75,7 +75,7 @@ def test_counts__of_two_workers__are_added_up_and_outlive_a_worker(start_server:
     assert len({value for series, value in shown(server).items() if series.startswith("halyard_revision{")}) == 1
     refused = httpx.get(f"{server.url}/metrics", headers={"X-Forwarded-For": "10.0.0.7"})
     assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
-    token = {"X-Forwarded-For": "10.0.0.7", "Authorization": "Bearer of-prometheus"}
+    token = {"X-Forwarded-For": "10.0.0.7", "Authorization": "Bearer the-token-of-prometheus"}
     assert httpx.get(f"{server.url}/metrics", headers=token).status_code == 200
 
 

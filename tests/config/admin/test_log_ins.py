@@ -53,6 +53,11 @@ def test_log_in__right_password__forgets_wrong_ones() -> None:
         assert sign_in(password="right").status_code == 302
 
 
+def test_log_in__longest_names__are_refused_and_locked_like_others() -> None:
+    assert [sign_in("a" * 5000).status_code for _ in range(3)] == [200, 200, 429]
+    assert sign_in("a" * 150).status_code == 200
+
+
 def test_log_in__attempts__are_logged_without_the_password(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for name, password in (("ada", "hunter2"), ("a\nb", "hunter2"), ("ada", "right")):
