@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from config.change_log.preconditions import check_version
+from config.change_log.preconditions import changing
 from config.change_log.undoing import put_back, require_unchanged
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
@@ -78,9 +79,8 @@ def update_environment(
     """Change an environment, or make it the default instead of the current one. None leaves a value as it is."""
     if name is not None and (details := check_name(name, _ADVICE)):
         raise ValidationFailed(details)
-    with writing(actor=actor, at=at, reason=reason) as log:
-        environment = Environment.objects.get(pk=environment.pk)
-        check_version(environment, if_match)
+    read = partial(Environment.objects.get, pk=environment.pk)
+    with changing(read, if_match, actor=actor, at=at, reason=reason) as (log, environment):
         if environment.is_default and is_default is False:
             message = "Make another environment the default instead."
             raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])

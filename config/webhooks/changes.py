@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from config.change_log.preconditions import check_version
+from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
@@ -61,9 +62,7 @@ def update_webhook(
 
     Raises ValidationFailed, or DomainError `precondition_failed`.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        webhook = _current(webhook)
-        check_version(webhook, if_match)
+    with changing(partial(_current, webhook), if_match, actor=actor, at=at, reason=reason) as (log, webhook):
         _check({name: changes.get(name, getattr(webhook, name)) for name in _VALUES})
         return _save(log, webhook, {name: changes[name] for name in _VALUES if name in changes})
 

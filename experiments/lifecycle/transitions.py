@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from config.change_log.preconditions import check_version
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.preconditions import changing
+from config.change_log.writing import Actor, Writing
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
@@ -16,18 +16,14 @@ from experiments.models import Experiment, Status
 from experiments.models.documents import KIND, document, get_experiment
 
 
-@contextmanager
 def writing_experiment(
     key: str, environment: Environment, if_match: str | None, *, actor: Actor, at: datetime, reason: str
-) -> Iterator[tuple[Writing, Experiment]]:
-    """Open a transaction that changes an experiment, which is still of the version that the caller has read.
+) -> AbstractContextManager[tuple[Writing, Experiment]]:
+    """Open a transaction that changes an experiment, which must be of the version that `If-Match` names.
 
     Raises DomainError `experiment_not_found` or `precondition_failed`.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
-        yield log, experiment
+    return changing(partial(get_experiment, key, environment), if_match, actor=actor, at=at, reason=reason)
 
 
 def change_status(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:

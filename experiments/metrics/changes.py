@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from config.change_log.preconditions import check_version
+from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -103,9 +104,7 @@ def update_metric(
     the experiment keeps its own. `may_make_version` says whether the caller has confirmed that.
     Raises ValidationFailed where it is not confirmed.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        metric = get_metric(key)
-        check_version(metric, if_match)
+    with changing(partial(get_metric, key), if_match, actor=actor, at=at, reason=reason) as (log, metric):
         return change(log, metric, changes, may_make_version)
 
 
@@ -127,9 +126,7 @@ def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None 
 
     Raises DomainError `in_use` if a draft or a running experiment uses it.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        metric = get_metric(key)
-        check_version(metric, if_match)
+    with changing(partial(get_metric, key), if_match, actor=actor, at=at, reason=reason) as (log, metric):
         remove(log, metric)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from config.change_log.history import filter_visible
-from config.change_log.preconditions import check_version
+from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
@@ -91,9 +92,7 @@ def update_flag(
     `flag_not_found`, `precondition_failed`, `experiment_locked`, or `in_use` if other environments
     or flags name a removed variant.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        flag = get_flag(key, environment)
-        check_version(flag, if_match)
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
         return _change(log, flag, environment, changes)
 
 
@@ -137,9 +136,7 @@ def revert_flag(
     It is an edit, and refused like any other edit, for example if the flag needed a segment that no
     longer exists. The revision must be in the history of this environment.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        flag = get_flag(key, environment)
-        check_version(flag, if_match)
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
         own = filter_visible(Change.objects.of_key(KIND, key), environment.key)
         change = own.filter(revision=revision).first()
         if change is None or change.after is None:
@@ -167,9 +164,7 @@ def archive_flag(
     It is refused if other flags or experiments still use the flag, or if it is on in another
     environment.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        flag = get_flag(key, environment)
-        check_version(flag, if_match)
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
         if flag.archived_at is not None:
             return flag
         driven_rules.require_not_driven(document(flag), "archive")
@@ -188,9 +183,7 @@ def restore_flag(
     reason: str = "",
 ) -> Flag:
     """Restore an archived flag, with the values that it had. Its prerequisites must be restored before."""
-    with writing(actor=actor, at=at, reason=reason) as log:
-        flag = get_flag(key, environment)
-        check_version(flag, if_match)
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
         if flag.archived_at is None:
             return flag
         restored = _set_archived(log, flag, environment, None)
@@ -212,9 +205,7 @@ def delete_flag(
     It is refused if other flags or experiments still use the flag, or if it is on in another
     environment.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        flag = get_flag(key, environment)
-        check_version(flag, if_match)
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
         _require_off_elsewhere(flag, environment)
         remove(log, flag, document(flag))
 

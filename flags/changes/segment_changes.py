@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db.models import Max
 
-from config.change_log.preconditions import check_version
+from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.database import insertion
 from config.documents import Document, is_same
@@ -64,9 +65,7 @@ def update_segment(
     reason: str = "",
 ) -> Segment:
     """Merge `changes` (description, conditions, user_ids) into a segment. Equal values change nothing."""
-    with writing(actor=actor, at=at, reason=reason) as log:
-        segment = get_segment(key)
-        check_version(segment, if_match)
+    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
         return _change(log, segment, changes)
 
 
@@ -78,9 +77,7 @@ def revert_segment(
     It is an edit, and refused like any other edit, for example if the segment needed another one that
     no longer exists.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        segment = get_segment(key)
-        check_version(segment, if_match)
+    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
         then = document_at(key, revision)
         if then is None:
             message = "Must be a revision in the history of this segment, after which the segment existed."
@@ -104,9 +101,7 @@ def _change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segme
 
 def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
     """Delete a segment, unless a flag, a segment or an experiment uses it. Its history stays in the change log."""
-    with writing(actor=actor, at=at, reason=reason) as log:
-        segment = get_segment(key)
-        check_version(segment, if_match)
+    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
         remove(log, segment)
 
 
@@ -133,9 +128,7 @@ def change_members(
     """
     add, remove = [] if add is None else add, [] if remove is None else remove
     _check_ids(add, remove)
-    with writing(actor=actor, at=at, reason=reason) as log:
-        segment = get_segment(key)
-        check_version(segment, if_match)
+    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
         listed = set(segment.user_ids)
         members = Members([user for user in add if user not in listed], [user for user in remove if user in listed])
         user_ids = members.applied_to(segment.user_ids)

@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from config.change_log.preconditions import check_version
+from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
@@ -57,9 +58,7 @@ def update_kill_switch(
     reason: str = "",
 ) -> KillSwitch:
     """Change the name of a kill switch or its flags. Raises ValidationFailed, or DomainError `precondition_failed`."""
-    with writing(actor=actor, at=at, reason=reason) as log:
-        switch = _current(switch)
-        check_version(switch, if_match)
+    with changing(partial(_current, switch), if_match, actor=actor, at=at, reason=reason) as (log, switch):
         _check(changes.get("name", switch.name), changes.get("flags", switch.flags), known=switch.flags)
         return _save(log, switch, {name: changes[name] for name in ("name", "flags") if name in changes})
 
