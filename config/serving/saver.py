@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 
+from config.logs.outages import OutageLog
 from config.snapshot import freshness, state_file, tables
 from config.snapshot.state_file import State
 
@@ -26,7 +27,11 @@ class Saver:
         self._is_offered = threading.Event()
         self._offered: State | None = None
         self._saved: State | None = None
-        self._is_failing = False
+        self._outages = OutageLog(
+            logger,
+            failing="Cannot save the last known state",
+            working="The last known state is saved again",
+        )
 
     def start(self) -> None:
         """Start the thread, which runs until the process ends."""
@@ -54,10 +59,7 @@ class Saver:
         try:
             if state_file.keep(state, anew=self._saved is None):
                 self._saved = state
-            self._is_failing = False
         except Exception as error:  # of any kind: the thread must go on
-            if not self._is_failing:  # logged once, however long the disk is full
-                is_defect = not isinstance(error, OSError)
-                message = "Cannot save the last known state, and keep trying: %s"
-                logger.warning(message, error, exc_info=error if is_defect else None)
-            self._is_failing = True
+            self._outages.fail(error, is_defect=not isinstance(error, OSError))
+        else:
+            self._outages.succeed()

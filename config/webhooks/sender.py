@@ -18,6 +18,7 @@ from django.db import Error, connection
 from django.utils import timezone
 
 from config import signal_file
+from config.logs.outages import OutageLog
 from config.monitoring import counting, metrics
 from config.webhooks import outbox
 from config.webhooks.outbox import Attempt
@@ -55,18 +56,16 @@ class Sender:
         self._in_flight: Counter[UUID] = Counter()
         self._signal: int | None = None
         self._look_at = 0.0
-        self._has_logged = False
+        self._outages = OutageLog(logger, failing="Cannot send webhooks", working="Webhooks are sent again")
 
     def run(self) -> None:
         while True:
             try:
                 self._turn()
-                self._has_logged = False
+                self._outages.succeed()
             except (Error, OSError) as error:
                 connection.close()
-                if not self._has_logged:
-                    logger.warning("Cannot send webhooks, and try again: %s", error)
-                    self._has_logged = True
+                self._outages.fail(error)
                 time.sleep(_SECONDS_AFTER_A_FAILURE)
             except Exception:  # any error at all: without this thread, nothing is ever sent
                 logger.exception("Cannot send webhooks; trying again")

@@ -18,6 +18,7 @@ from django.utils import timezone
 from config.database.insertion import insert, replacing
 from config.database.locks import lock_environment
 from config.documents import Document, is_same
+from config.logs.outages import OutageLog
 from config.models import Environment
 from config.snapshot import is_loaded
 from flags.models import RecentUser, RecentUserSampling
@@ -47,7 +48,11 @@ class Storage:
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._cleaned_at: datetime | None = None
-        self._is_cut_off = False
+        self._outages = OutageLog(
+            logger,
+            failing="Cannot store the sample of recent users",
+            working="The sample of recent users is stored again",
+        )
 
     def prepare(self) -> None:
         """Let users be noted, unless that is switched off. It needs no database."""
@@ -64,14 +69,10 @@ class Storage:
                 for notes, taken in self._notebook.take(MOST_AT_ONCE):
                     self._store(notes, taken, now)
         except (Error, OSError) as error:
-            if not self._is_cut_off:  # logged once for each outage
-                logger.warning("Cannot store the sample of recent users, and keep trying: %s", error)
-            self._is_cut_off = True
+            self._outages.fail(error)
             connection.close()
         else:
-            if self._is_cut_off:
-                logger.warning("The sample of recent users is stored again")
-            self._is_cut_off = False
+            self._outages.succeed()
 
     def _store(self, notes: Notes, taken: Sequence[Note], now: datetime) -> None:
         try:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from config.database.insertion import insert
 from config.database.unconfirmed import Unconfirmed, traceable_transaction, was_committed
+from config.logs.outages import OutageLog
 from flags.models import LastUse, Usage
 from flags.recent_users.noting import Notebook, notebook
 from flags.recent_users.storage import Storage as RecentUsersStorage
@@ -50,7 +51,9 @@ class Storage:
         self._last_uses: dict[tuple[int, str, str], datetime] = {}
         """The last uses that this process has stored. Each use is thus stored once an hour."""
         self._cleaned_at: datetime | None = None
-        self._is_cut_off = False
+        self._outages = OutageLog(
+            logger, failing="Cannot store the usage of flags", working="The usage of flags is stored again"
+        )
         self._unconfirmed: tuple[str, Mapping[datetime, Counts]] | None = None
         """Counts that may be stored: the number of their transaction, whose COMMIT got no answer."""
 
@@ -69,14 +72,10 @@ class Storage:
                 self._unconfirmed = error.number, taken
             else:
                 self._tally.give_back(taken)
-            if not self._is_cut_off:  # logged once for each outage
-                logger.warning("Cannot store the usage of flags, and keep trying: %s", error)
-            self._is_cut_off = True
+            self._outages.fail(error)
             connection.close()
         else:
-            if self._is_cut_off:
-                logger.warning("The usage of flags is stored again")
-            self._is_cut_off = False
+            self._outages.succeed()
 
     def _settle(self) -> None:
         """Find out what became of unconfirmed counts, so that they are stored once."""

@@ -102,4 +102,5 @@ def test_save__fails__is_logged_once_and_tried_again(
     assert caplog.text.count("Cannot save the last known state, and keep trying") == 1
     assert ("Traceback" in caplog.text) is has_traceback
     saver.save()
+    assert caplog.messages[-1] == "The last known state is saved again"
     assert state_file._path().exists()
