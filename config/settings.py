@@ -301,10 +301,10 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "config.logs.lines.Formatter", "form": LOG_FORMAT}},
     "filters": {
-        "damper": {"()": "config.logs.lines.Damper"},
+        "rate_limit": {"()": "config.logs.lines.RateLimitFilter"},
         "without_repetition": {"()": "config.logs.lines.WithoutRepetition"},
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["damper"]}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["rate_limit"]}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": [], "level": LOG_LEVEL, "propagate": True},

@@ -73,20 +73,20 @@ def _render_text(_logger: Any, _method: str, event: Event) -> str:
     return f"{line}\n{event['exception']}" if "exception" in event else line
 
 
-class Damper(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Drops lines that are much like many others of the last seconds, such as those of every request of an outage."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        self._kinds: dict[tuple[str, int, str], _Kind] = {}
+        self._kinds: dict[tuple[str, int, str], _Window] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind, now = (record.name, record.levelno, str(record.msg)), time.monotonic()
         with self._lock:
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds.clear()
-            window = self._kinds.setdefault(kind, _Kind(now))
+            window = self._kinds.setdefault(kind, _Window(now))
             left_out = 0
             if now - window.begun >= _SECONDS:
                 left_out = window.count - _MOST
@@ -99,7 +99,7 @@ class Damper(logging.Filter):
         return passes
 
 
-class _Kind:
+class _Window:
     __slots__ = ("begun", "count")
 
     def __init__(self, begun: float) -> None:

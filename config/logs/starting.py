@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from config.logs import errors_elsewhere, traces
+from config.logs import sentry, traces
 from config.logs.access import AccessLog
 from config.logs.watching import watchers
 
@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 
 def watch_errors() -> None:
     """Send errors of this process to Sentry, if it is wanted."""
-    if errors_elsewhere.is_wanted():
-        _try(errors_elsewhere.start, "SENTRY_DSN is set, but errors are not sent", "sentry-sdk")
+    if sentry.is_wanted():
+        _try(sentry.start, "SENTRY_DSN is set, but errors are not sent", "sentry-sdk")
 
 
 def watch_requests() -> Callable[..., None] | None:
@@ -42,5 +42,5 @@ def _try(start: Callable[[], None], complaint: str, package: str) -> None:
         start()
     except ImportError:
         logger.warning("%s: install the package %s, see the guide", complaint, package)
-    except Exception as error:  # such as an address that is none: the service must go on
+    except Exception as error:  # such as an invalid address: the service must go on
         logger.warning("%s: %s", complaint, error)

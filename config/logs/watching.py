@@ -27,6 +27,6 @@ Watch = Callable[[Answered], None]
 watchers: list[Watch] = []
 
 
-def tell(answered: Answered) -> None:
+def notify_watchers(answered: Answered) -> None:
     for watch in watchers:
         watch(answered)

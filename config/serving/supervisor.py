@@ -1,7 +1,7 @@
 """The parent process of `manage.py serve`: owns the sockets, replaces dead workers, and loses no
 request when it stops.
 
-It extends private classes of granian; see the docstring of `config.serving`.
+It extends private classes of granian, which the page `decisions/granian.md` of the guide lists.
 """
 
 from __future__ import annotations

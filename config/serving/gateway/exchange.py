@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from granian.wsgi import ResponseIterWrap
 
-from config.logs.watching import Answered, tell, watchers
+from config.logs.watching import Answered, notify_watchers, watchers
 from config.serving.gateway.measuring import Subject, subject_of
 from config.serving.wsgi import VIEW
 
@@ -103,7 +103,7 @@ class Exchange:
             seconds = time.monotonic() - self._begun
             subject.count_answer(status, seconds)
             if watchers:
-                tell(Answered(self.environ, subject.operation, status, headers, size, seconds))
+                notify_watchers(Answered(self.environ, subject.operation, status, headers, size, seconds))
 
     def fail(self) -> None:
         """Answer a request that has met a defect outside of Django's own handling of errors."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from config.logs import lines
-from config.logs.lines import Damper, Formatter, WithoutRepetition, without_secrets
+from config.logs.lines import Formatter, RateLimitFilter, WithoutRepetition, without_secrets
 from config.logs.request_ids import current, request_id_of
 
 
@@ -85,35 +85,35 @@ def test_request_id__sent__is_kept_if_acceptable() -> None:
     assert request_id_of(environ) == request_id_of(environ) != "no\nline"
 
 
-class TestDamper:
+class TestRateLimitFilter:
     @pytest.fixture
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         clock = {"now": 0.0}
         monkeypatch.setattr(lines.time, "monotonic", lambda: clock["now"])
         return clock
 
-    def test_damper__many_lines_of_a_kind__lets_some_pass_and_says_how_many_it_left_out(self, clock) -> None:
-        damper = Damper()
-        assert [damper.filter(record("No %s", number)) for number in range(30)] == [True] * 20 + [False] * 10
-        assert damper.filter(record("Another"))
+    def test_rate_limit__many_lines_of_a_kind__lets_some_pass_and_says_how_many_it_left_out(self, clock) -> None:
+        rate_limit = RateLimitFilter()
+        assert [rate_limit.filter(record("No %s", number)) for number in range(30)] == [True] * 20 + [False] * 10
+        assert rate_limit.filter(record("Another"))
         clock["now"] = 10
         next_one = record("No %s", 30)
-        assert damper.filter(next_one)
+        assert rate_limit.filter(next_one)
         assert next_one.getMessage() == "No 30 [10 more such lines were left out before]"
 
-    def test_damper__few_lines__passes_them_as_they_are(self, clock) -> None:
-        damper = Damper()
+    def test_rate_limit__few_lines__passes_them_as_they_are(self, clock) -> None:
+        rate_limit = RateLimitFilter()
         for at in range(100):
             clock["now"] = at
             line = record("No %s", at)
-            assert damper.filter(line)
+            assert rate_limit.filter(line)
             assert line.getMessage() == f"No {at}"
 
-    def test_damper__endless_kinds__forgets_old_ones(self, clock) -> None:
-        damper = Damper()
+    def test_rate_limit__endless_kinds__forgets_old_ones(self, clock) -> None:
+        rate_limit = RateLimitFilter()
         for number in range(2500):
-            damper.filter(record(f"No {number}"))
-        assert len(damper._kinds) <= 1000
+            rate_limit.filter(record(f"No {number}"))
+        assert len(rate_limit._kinds) <= 1000
 
 
 @pytest.mark.parametrize(

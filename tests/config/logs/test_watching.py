@@ -13,7 +13,7 @@ import sentry_sdk
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from config.logs import errors_elsewhere, starting, traces
+from config.logs import sentry, starting, traces
 from config.logs.access import AccessLog
 from config.logs.addresses import address_of
 from config.logs.request_ids import current
@@ -138,7 +138,7 @@ def test_extras__not_installed__are_named_and_the_service_goes_on(
 
     monkeypatch.setenv("SENTRY_DSN", "https://key@sentry.example/1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
-    monkeypatch.setattr(errors_elsewhere, "start", miss)
+    monkeypatch.setattr(sentry, "start", miss)
     monkeypatch.setattr(traces, "make_watch", miss)
     starting.watch_errors()
     starting.watch_requests()
@@ -156,7 +156,7 @@ def test_sentry__error__is_sent_with_the_request_and_without_secrets(monkeypatch
         def capture_envelope(self, envelope: Any) -> None:
             sent.extend(item.payload.json for item in envelope.items)
 
-    errors_elsewhere.start(Transport)
+    sentry.start(Transport)
     current.environ = {"HTTP_X_REQUEST_ID": "abc-1"}
     try:
         logging.getLogger("config.x").error("The key hyd_c_secret fails")

@@ -1,4 +1,4 @@
-"""Defects to Sentry: what is logged as an error, without anything of the request but its id.
+"""Sends defects to Sentry: what is logged as an error, without anything of the request but its id.
 
 It needs the extra `sentry`, and is on if SENTRY_DSN is set. SENTRY_ENVIRONMENT and SENTRY_RELEASE are read, too.
 """
