@@ -310,6 +310,6 @@ LOGGING = {
         "django": {"handlers": [], "level": LOG_LEVEL, "propagate": True},
         "axes": {"level": "ERROR"},  # config.admin.log_ins says it in our words
         "django.request": {"filters": ["without_repetition"]},
-        "django.security.DisallowedHost": {"level": "CRITICAL"},  # whoever asks gets 400, which says why
+        "django.security.DisallowedHost": {"level": "CRITICAL"},  # the client gets 400, which says why
     },
 }

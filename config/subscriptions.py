@@ -27,7 +27,7 @@ worker_starts.connect(sender.start_in_first_worker, dispatch_uid="config.webhook
 
 @receiver(pre_migrate, dispatch_uid="config.timeouts")
 def allow_long_migrations(**_: Any) -> None:
-    """Let migrations take as long as they need. Whoever starts one watches it."""
+    """Let migrations take as long as they need. The operator who starts them watches them."""
     limit_process(UNLIMITED)
 
 

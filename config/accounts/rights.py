@@ -1,4 +1,4 @@
-"""Who may grant what: nobody more than they have themselves."""
+"""The rights that users may grant: none that they lack themselves."""
 
 from __future__ import annotations
 

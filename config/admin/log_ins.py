@@ -1,4 +1,4 @@
-"""Log-ins: each attempt is logged, and django-axes locks out for a while who guesses passwords."""
+"""Log-ins: each attempt is logged, and django-axes locks out for a while clients that guess passwords."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class _Item(NamedTuple):
 
 
 SHOWN_OF_USERS = ("flags.flag", "experiments.experiment", "events.event")
-"""What the page of a user shows, by the name of its model. Who may view any of it may open the page."""
+"""What the page of a user shows, by the name of its model. Users who may view any of it may open the page."""
 
 _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
     (

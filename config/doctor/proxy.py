@@ -114,7 +114,7 @@ def _name_of_header() -> str:
 
 
 def _ask(url: str, path: str, headers: Mapping[str, str] | None = None) -> _Answer | str:
-    """Return the answer to a GET, or why there is none. Redirects are not followed."""
+    """Return the answer to a GET, or the reason why it failed. Redirects are not followed."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

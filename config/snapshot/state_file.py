@@ -127,7 +127,7 @@ def _checksum(secret: str) -> hmac.HMAC:
 
 
 def _database() -> str:
-    """Return what names the database, whoever connects to it."""
+    """Return what names the database, under any user and password."""
     own = settings.DATABASES["default"]
     return "\n".join(str(own.get(name, "")) for name in ("ENGINE", "HOST", "PORT", "NAME"))
 

@@ -1,4 +1,4 @@
-"""Comments on an experiment, at its page of results. Who may change the experiment may write them."""
+"""Comments on an experiment, at its page of results. Users who may change the experiment may write them."""
 
 from __future__ import annotations
 

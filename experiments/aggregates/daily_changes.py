@@ -155,7 +155,7 @@ def _computed_afresh(state: AggregateState, experiment: Experiment, metrics: Col
 
 
 def _can_correct(state: AggregateState) -> bool:
-    """Return whether there are daily changes of this version, whose events can be told from later ones."""
+    """Return whether there are daily changes of this version, whose events can be distinguished from later ones."""
     return "until" in _series(state) and _can_tell_events(state)
 
 

@@ -1,4 +1,4 @@
-"""Who takes part in an experiment that drives a flag: those whom the flag serves by the experiment's rule.
+"""Decides who takes part in an experiment that drives a flag: those whom the flag serves by the experiment's rule.
 
 So Get Variant and evaluations of the flag agree on every user.
 """

@@ -16,7 +16,7 @@ _ANNOTATIONS = ("summary", "description", "message")
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Why to switch flags off, and which of the kill switch; None means all."""
+    """Why flags must be switched off, and which of those that the kill switch names. None means all of them."""
 
     reason: str
     flags: Sequence[str] | None = None
@@ -50,7 +50,7 @@ def _read_plain(body: Mapping[str, Any]) -> Alarm:
 
 
 def _read_alerts(body: Mapping[str, Any]) -> Alarm | None:
-    """Other properties differ between versions of these programs, so they are not looked at."""
+    """Read the alerts. Other properties differ between versions of these programs, so they are ignored."""
     alerts = body["alerts"]
     if not isinstance(alerts, list) or not all(isinstance(alert, dict) for alert in alerts):
         raise _invalid("alerts", DetailCode.INVALID_TYPE, "Must be a list of objects.")

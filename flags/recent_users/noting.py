@@ -136,7 +136,7 @@ class Notebook:
     def adopt(self, notes: Notes, limit: int, erased_at: datetime | None) -> None:
         """Note users below the limit of the sample from now on.
 
-        A user was noted and erased, so the notes of that time are lost: note the users once more.
+        If a user was erased since, the notes of that time are lost, so all users are noted once more.
         """
         with self._lock:
             notes.limit = limit

@@ -79,8 +79,8 @@ def preview_changes(
     """Return for each changed flag, from its document, how many recent users would see something else in it.
 
     The changes are alternatives: each is compared with the flags as they are. Users keep their stored
-    variants of the experiments that decide the flags. Users whom the flag of the document `members`
-    leads to an experiment are no outsiders; by default, it is the flag as it is. Nor are `testers`,
+    variants of the experiments that decide the flags. `members` is the document of the flag that says
+    who is in an experiment, by default the flag as it is. All others are outsiders, except `testers`,
     who are given by their ids. If nothing is known, the reason is returned.
     """
     sample = read_sample(environment, at)

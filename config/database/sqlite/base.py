@@ -1,6 +1,6 @@
 """The backend: transactions that write wait in a line for SQLite's one writer.
 
-SQLite itself lets those who wait try again after pauses of up to 100 ms, and whoever tries first is next. A process
+SQLite itself lets those who wait try again after pauses of up to 100 ms, and the first to try is next. A process
 that writes without pause could then keep another one waiting for seconds. So only the first in the line tries, and
 often.
 """

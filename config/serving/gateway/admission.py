@@ -1,4 +1,4 @@
-"""Who may send a body: decided by the key, the path and the announced length, before any of it is read."""
+"""Decides who may send a body: by the key, the path and the announced length, before any of it is read."""
 
 from __future__ import annotations
 
