@@ -6,8 +6,8 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection
 
 _PAGES_AT_ONCE = 1000
-"""Between two portions, others write. Each portion takes some milliseconds."""
+"""After each portion, progress is reported. Each takes some milliseconds."""
 _HEAD_OF_SQLITE, _HEAD_OF_DUMP = b"SQLite format 3\0", b"PGDMP"
 
 
@@ -26,7 +26,8 @@ class BackupFailed(Exception):
 def back_up(file: Path, on_progress: Callable[[int], object] = lambda _: None) -> None:
     """Copy the database to a file, as it was at one moment. `on_progress` gets percents. Raises BackupFailed."""
     if connection.vendor == "sqlite":
-        _back_up_sqlite(file, on_progress)
+        connection.ensure_connection()
+        copy_sqlite(connection.connection, file, on_progress)
     else:
         _run(["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={file}"])
         on_progress(100)
@@ -48,22 +49,36 @@ def restore(file: Path) -> None:
         (settings.RUNTIME_DIR / left_over).unlink(missing_ok=True)
 
 
-def _back_up_sqlite(file: Path, on_progress: Callable[[int], object]) -> None:
-    connection.ensure_connection()
+def copy_sqlite(source: sqlite3.Connection, file: Path, on_progress: Callable[[int], object]) -> None:
+    """Copy a database of SQLite to a file, as it is at this moment, while others write."""
     done = 0
 
     def report(_status: int, remaining: int, total: int) -> None:
         nonlocal done
         percent = 100 * (total - remaining) // max(total, 1)
-        on_progress(max(percent - done, 0))
-        done = max(percent, done)
+        on_progress(percent - done)
+        done = percent
 
     try:
-        with closing(sqlite3.connect(file)) as copy:
-            connection.connection.backup(copy, pages=_PAGES_AT_ONCE, progress=report, sleep=0)
+        with closing(sqlite3.connect(file)) as copy, _one_moment(source):
+            source.backup(copy, pages=_PAGES_AT_ONCE, progress=report, sleep=0)
             copy.execute("PRAGMA journal_mode = DELETE")  # so that the copy is one file
     except sqlite3.Error as error:
         raise BackupFailed(f"The backup failed: {error}.") from error
+
+
+@contextmanager
+def _one_moment(source: sqlite3.Connection) -> Iterator[None]:
+    """Have the database stand still for this connection, and go on for all others.
+
+    Otherwise, SQLite begins the copy anew after each write of others, so that under traffic it would never end.
+    """
+    source.execute("BEGIN")
+    try:
+        source.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()  # the transaction begins with the first read
+        yield
+    finally:
+        source.execute("ROLLBACK")
 
 
 def _restore_sqlite(file: Path) -> None:

@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.system.filling import count_filled, fill
 from tests.system.load import ANSWERED
+from tests.system.recorders import stored_events
 from tests.system.server import ROOT, Server
-from tests.system.traffic import evaluating, make_flags
+from tests.system.traffic import evaluating, make_flags, traffic
 
 pytestmark = pytest.mark.system
+
+EVENTS = 1_000_000
+PAUSE = 0.3
+"""Between two requests of a client. All that they record is read again afterwards."""
 
 
 def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +61,28 @@ def test_backup__of_a_served_database__is_restored_as_it_was(
     assert server.ask("POST", "/v1/flags/made-later/evaluate", json={"userId": "ada"}).status_code == 404
     track(server, 50)
     assert count_events(server) == 350
+
+
+@pytest.mark.faults
+@pytest.mark.long
+def test_backup__of_a_million_events_under_traffic__fails_nothing_and_has_what_was_acknowledged(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server, file = start_server(), tmp_path / "halyard.backup"
+    fill(server.environment["DATABASE_URL"], EVENTS)
+    with traffic(server, pause=PAUSE) as ledger:
+        with ledger.lock:
+            acknowledged = {*ledger.events}
+        done = run(server, "backup", str(file))
+        ledger.wait_for_progress()
+    assert done.returncode == 0, done.stderr
+    assert (ledger.lost, ledger.unavailable.total()) == (0, 0)
+    assert server.stop() == 0
+    restored = run(server, "restore", str(file), "--no-input")
+    assert restored.returncode == 0, restored.stderr
+    server.start()
+    assert acknowledged <= {event["id"] for event in stored_events(server)} <= {*ledger.events}
+    assert count_filled(server.environment["DATABASE_URL"]) == EVENTS
 
 
 def test_backup__that_cannot_be__says_why_in_one_line(server: Server, tmp_path: Path) -> None:
