@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
 
 from config.admin.current_environment import current_environment
 from config.admin.site import Confirmation, DomainAdmin
@@ -33,8 +32,8 @@ class RevertPages(DomainAdmin):
     # the pages
 
     def get_urls(self) -> list[Any]:
-        route, view = "<path:object_id>/revert/<int:revision>/", self.admin_site.admin_view(self.revert_view)
-        return [path(route, view, name=f"{self.opts.app_label}_{self.opts.model_name}_revert"), *super().get_urls()]
+        page = self.route("<path:object_id>/revert/<int:revision>/", self.revert_view, "revert")
+        return [page, *super().get_urls()]
 
     def describe(self, request: HttpRequest, obj: Any, change: Change) -> DescribedChange:
         """Add the address of the revert page to changes that are not the current state."""

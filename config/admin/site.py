@@ -16,7 +16,7 @@ from django.core.paginator import Paginator
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -161,8 +161,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except DomainError as refusal:
-            # Nothing was written. Show the form again with its input, which is still in the
-            # request, and the error.
+            # Nothing was written. Show the form again with its input, which is still in the request, and the error.
             request.refusal = refusal  # type: ignore[attr-defined]  # ours
             return super().changeform_view(request, object_id, form_url, extra_context)
 
@@ -236,11 +235,8 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
             self.succeed(request, done)
             exists = self.get_queryset(request).filter(pk=obj.pk).exists()
             return HttpResponseRedirect(address if exists else self.address_of("changelist"))
-        context = {
-            **{"confirmation": confirmation, "original": obj, "back": address, "title": confirmation.title},
-            **{"reason": reason_of(request), "lacks_reason": lacks},
-        }
-        return self.page(request, template, {**context, **more})
+        shown = {"confirmation": confirmation, "original": obj, "back": address, "title": confirmation.title}
+        return self.page(request, template, {**shown, "reason": reason_of(request), "lacks_reason": lacks, **more})
 
     # history
 
@@ -264,8 +260,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
     def describe(self, request: HttpRequest, obj: Any, change: Change) -> DescribedChange:
         return describe_change(change)
 
-    # Django's own log is not kept, because the change log has every write of the admin, the API
-    # and the commands.
+    # Django's own log is not kept, because the change log has every write of the admin, the API and the commands.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return None
@@ -320,16 +315,19 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
     def missing(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return cast(HttpResponse, self._get_obj_does_not_exist_redirect(request, self.opts, object_id))
 
+    def route(self, address: str, view: Callable[..., HttpResponse], page: str) -> URLPattern:
+        """Return the URL pattern of a page that only staff may open. `address_of` finds it by the name of the page."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}_{page}"
+        pattern: URLPattern = path(address, self.admin_site.admin_view(view), name=name)
+        return pattern
+
     def address_of(self, page: str, *arguments: object) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=arguments)
 
     def page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
         request.current_app = self.admin_site.name  # as the admin's own views do
-        shared = {
-            **self.admin_site.each_context(request),
-            **{"opts": self.opts, "model_admin": self, "reason_setting": reason_setting(self, request)},
-        }
-        return TemplateResponse(request, template, {**shared, **context})
+        shared = {"opts": self.opts, "model_admin": self, "reason_setting": reason_setting(self, request)}
+        return TemplateResponse(request, template, {**self.admin_site.each_context(request), **shared, **context})
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import NoReverseMatch, path
+from django.urls import NoReverseMatch
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
@@ -26,8 +26,7 @@ class WritePages(DomainAdmin):
     """Each change has the page of the write that made it, with all changes of that write."""
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.undo_view)
-        return [path("<int:revision>/undo/", view, name="config_change_undo"), *super().get_urls()]
+        return [self.route("<int:revision>/undo/", self.undo_view, "undo"), *super().get_urls()]
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> Any:
         change = self.find(request, object_id)

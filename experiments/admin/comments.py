@@ -10,7 +10,6 @@ from uuid import UUID
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import path
 from django.utils import timezone
 
 from config.admin.current_environment import check_environment
@@ -39,15 +38,12 @@ class CommentPages(ResultPages, DomainAdmin):
     """The addresses that add and delete comments. Both lead back to the results."""
 
     def get_urls(self) -> list[Any]:
-        own = (
-            ("comments/", self.comment_view, "comment"),
-            ("comments/<uuid:comment_id>/delete/", self.comment_delete_view, "comment_delete"),
-        )
-        urls = [
-            path(f"<path:object_id>/{route}", self.admin_site.admin_view(view), name=f"experiments_experiment_{name}")
-            for route, view, name in own
+        delete = "<path:object_id>/comments/<uuid:comment_id>/delete/"
+        return [
+            self.route("<path:object_id>/comments/", self.comment_view, "comment"),
+            self.route(delete, self.comment_delete_view, "comment_delete"),
+            *super().get_urls(),
         ]
-        return [*urls, *super().get_urls()]
 
     def results_context(self, request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
         typed, refusal = getattr(request, "refused_comment", ("", ""))

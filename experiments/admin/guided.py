@@ -9,7 +9,6 @@ from typing import Any, cast
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path
 
 from config.admin.current_environment import check_environment
 from config.admin.kept_input import sent_input
@@ -73,12 +72,7 @@ class GuidedPages(DomainAdmin):
     """The pages of the guided form. The last step is the page that starts the experiment, with its checklist."""
 
     def get_urls(self) -> list[Any]:
-        page = path(
-            "<path:object_id>/steps/<slug:step>/",
-            self.admin_site.admin_view(self.guided_view),
-            name="experiments_experiment_guided",
-        )
-        return [page, *super().get_urls()]
+        return [self.route("<path:object_id>/steps/<slug:step>/", self.guided_view, "guided"), *super().get_urls()]
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None) -> Any:
         """Show the first step for a new experiment, or with `?all=true` all fields on one page."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -201,8 +200,7 @@ class MetricAdmin(DomainAdmin):
         }
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.event_view)
-        return [path("event/", view, name="experiments_metric_event"), *super().get_urls()]
+        return [self.route("event/", self.event_view, "event"), *super().get_urls()]
 
     def event_view(self, request: HttpRequest) -> HttpResponse:
         """Answer whether an event was ever received, and which properties it lately had, for the form."""

@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
-from django.urls import path
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget
 
@@ -163,10 +162,9 @@ class PlannerPage(DomainAdmin):
     """The page, beside those of experiments."""
 
     def get_urls(self) -> list[Any]:
-        page, drawing = (self.admin_site.admin_view(view) for view in (self.planner_view, self.drawing_view))
         return [
-            path("planner/", page, name="experiments_experiment_planner"),
-            path("planner/<str:kind>.svg", drawing, name="experiments_experiment_plan_drawing"),
+            self.route("planner/", self.planner_view, "planner"),
+            self.route("planner/<str:kind>.svg", self.drawing_view, "plan_drawing"),
             *super().get_urls(),
         ]
 

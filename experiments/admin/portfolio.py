@@ -9,7 +9,6 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
 from django.utils import timezone
 
 from config.admin.current_environment import current_environment
@@ -70,10 +69,7 @@ class PortfolioPage(DomainAdmin):
     """The page, open to everyone who may view experiments."""
 
     def get_urls(self) -> list[Any]:
-        page = path(
-            "portfolio/", self.admin_site.admin_view(self.portfolio_view), name="experiments_experiment_portfolio"
-        )
-        return [page, *super().get_urls()]
+        return [self.route("portfolio/", self.portfolio_view, "portfolio"), *super().get_urls()]
 
     def portfolio_view(self, request: HttpRequest) -> HttpResponse:
         if not self.has_view_permission(request):

@@ -11,7 +11,6 @@ from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
-from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
@@ -47,8 +46,7 @@ class FlagPages(RevertPages):
     """Changes of a flag without its form, each one call of the domain."""
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.toggle_view)
-        return [path("<path:object_id>/toggle/", view, name="flags_flag_toggle"), *super().get_urls()]
+        return [self.route("<path:object_id>/toggle/", self.toggle_view, "toggle"), *super().get_urls()]
 
     # on and off
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
-from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
@@ -39,16 +38,12 @@ class FlagPreviewPage(DomainAdmin):
     """The answers to the form of a flag that asks what its edits would do."""
 
     def get_urls(self) -> list[Any]:
-        views = {
-            "add/preview": ("preview_new", self.preview_new_view),
-            "<path:object_id>/preview": ("preview", self.preview_view),
-            "audiences": ("audiences", self.audiences_view),
-        }
-        own = [
-            path(f"{address}/", self.admin_site.admin_view(view), name=f"flags_flag_{name}")
-            for address, (name, view) in views.items()
+        return [
+            self.route("add/preview/", self.preview_new_view, "preview_new"),
+            self.route("<path:object_id>/preview/", self.preview_view, "preview"),
+            self.route("audiences/", self.audiences_view, "audiences"),
+            *super().get_urls(),
         ]
-        return [*own, *super().get_urls()]
 
     def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Answer what the form, as it is sent, would do to recent users. Nothing is written."""

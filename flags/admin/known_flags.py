@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils import timezone
 
 from config import snapshot
@@ -40,11 +40,9 @@ class KnownFlagsPage(DomainAdmin):
     """The answers to forms that ask for flags, and for attributes of users."""
 
     def get_urls(self) -> list[Any]:
-        known = self.admin_site.admin_view(self.known_flags_view)
-        seen = self.admin_site.admin_view(self.seen_attributes_view)
         return [
-            path("known/", known, name="flags_flag_known"),
-            path("seen/", seen, name="flags_flag_seen"),
+            self.route("known/", self.known_flags_view, "known"),
+            self.route("seen/", self.seen_attributes_view, "seen"),
             *super().get_urls(),
         ]
 

@@ -11,7 +11,6 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
@@ -92,8 +91,7 @@ class PromotionPage(DomainAdmin):
     """The page, with its button above the form of a flag and its action in the list."""
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.promote_selected_view)
-        return [path("promote/", view, name="flags_flag_promote_selected"), *super().get_urls()]
+        return [self.route("promote/", self.promote_selected_view, "promote_selected"), *super().get_urls()]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)

@@ -10,7 +10,6 @@ import orjson
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.urls import path
 from django.utils import timezone
 from django.utils.http import content_disposition_header
 
@@ -55,10 +54,7 @@ class ResultPages(DomainAdmin):
             ("report/", self.report_view, "report"),
             ("users/", self.users_view, "users"),
         )
-        urls = [
-            path(f"<path:object_id>/{route}", self.admin_site.admin_view(view), name=f"experiments_experiment_{name}")
-            for route, view, name in own
-        ]
+        urls = [self.route(f"<path:object_id>/{address}", view, page) for address, view, page in own]
         return [*urls, *super().get_urls()]
 
     def results_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -11,7 +11,6 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.forms.widgets import Script
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path
 from django.utils import timezone
 
 from config.admin.current_environment import check_environment, current_environment
@@ -53,16 +52,12 @@ class UserPages(DomainAdmin):
     """The pages, beside those of experiments. Each part is for those who may view its objects."""
 
     def get_urls(self) -> list[Any]:
-        own = (
-            ("user/", self.user_view, "user"),
-            ("user/force/", self.force_view, "user_force"),
-            ("user/erase/", self.erase_view, "user_erase"),
-        )
-        urls = [
-            path(address, self.admin_site.admin_view(view), name=f"experiments_experiment_{name}")
-            for address, view, name in own
+        return [
+            self.route("user/", self.user_view, "user"),
+            self.route("user/force/", self.force_view, "user_force"),
+            self.route("user/erase/", self.erase_view, "user_erase"),
+            *super().get_urls(),
         ]
-        return [*urls, *super().get_urls()]
 
     def user_view(self, request: HttpRequest) -> HttpResponse:
         """Show the user with the id in the query, or a form that asks for one.
