@@ -22,7 +22,7 @@ from config.accounts.log import GROUP, USER, document, log_account, log_password
 from config.accounts.rights import exceeding, may_change, names_of, rights_of
 from config.admin.conflicts import Conflict
 from config.admin.site import KeepsInput, NamedListPage, column, moment, writer
-from config.change_log.descriptions import compare_documents, describer_of
+from config.change_log.descriptions import compare_documents
 from config.database.locks import lock_change_log
 from config.documents import Document
 from config.models import Change
@@ -51,7 +51,7 @@ class ComparesAccounts:
         saved = seen_by_staff(stored)
         if values.get("version") != version_of(saved):
             kind = USER if isinstance(stored, User) else GROUP
-            comparisons = compare_documents(saved, {**saved, **_typed(values)}, describer_of(kind, timezone.now()))
+            comparisons = compare_documents(saved, {**saved, **_typed(values)}, kind, timezone.now())
             self.conflict = Conflict(Change.objects.of(kind, stored.pk).first(), comparisons, version_of(saved))
             data = cast(QueryDict, form.data).copy()
             data["version"] = self.conflict.version

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from config.change_log.descriptions import Comparison, compare_documents, describer_of
+from config.change_log.descriptions import Comparison, compare_documents
 from config.documents import Document
 from config.models import Change
 
@@ -52,5 +52,5 @@ class ComparesVersions:
                 transaction.set_rollback(True)
         finally:
             made[:] = before
-        comparisons = compare_documents(saved, typed, describer_of(self.kind, timezone.now()))
+        comparisons = compare_documents(saved, typed, self.kind, timezone.now())
         return Conflict(Change.objects.of(self.kind, obj.pk).first(), comparisons, obj.etag)

@@ -33,7 +33,7 @@ from config.admin.site import (
     writer,
 )
 from config.admin.write_pages import WritePages, admin_of_kind
-from config.change_log.descriptions import describe_change_briefly, without_long_documents
+from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
 from config.change_log.undoing import steps, undos
 from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
@@ -333,7 +333,7 @@ class ChangeAdmin(ReadOnly, WritePages):
 
     @column("Object")
     def shown_object(self, change: Change) -> SafeString:
-        return format_html('<span class="hy-muted">{}</span> {}', change.object_kind.replace("_", " "), change.key)
+        return format_html('<span class="hy-muted">{}</span> {}', name_kind(change.object_kind), change.key)
 
     @column("What changed")
     def shown_differences(self, change: Change) -> str:

@@ -24,6 +24,7 @@ from config.admin.forms import DomainForm, TextField, WordsField
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, column, moment, writer
 from config.admin.times import minute
+from config.change_log.descriptions import name_kind
 from config.models import KINDS, Delivery, DeliveryState, Environment, Webhook, WebhookFormat
 from config.timestamps import parse_timestamp
 from config.webhooks import changes, outbox
@@ -64,7 +65,7 @@ class WebhookForm(DomainForm):
     )
     kinds = forms.MultipleChoiceField(
         required=False,
-        choices=[(kind, kind.replace("_", " ").replace("api", "API")) for kind in KINDS],
+        choices=[(kind, name_kind(kind)) for kind in KINDS],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         help_text="Send only changes of these objects. None means all.",
     )

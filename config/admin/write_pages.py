@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from config.admin.site import DomainAdmin, writer
-from config.change_log.descriptions import describe_change
+from config.change_log.descriptions import describe_change, name_kind
 from config.change_log.undoing import UNDO_WITHIN, is_recent, undo_of, undo_write, write_of
 from config.errors import DomainError
 from config.models import KINDS, Change, Source
@@ -78,7 +78,7 @@ class WritePages(DomainAdmin):
 
 def describe_write(first: Change, number: int) -> str:
     """Return the title of a write: `Change 12: flag f` or `Change 12: 3 objects`."""
-    what = f"{first.object_kind.replace('_', ' ')} {first.key}" if number == 1 else f"{number:,} objects"
+    what = f"{name_kind(first.object_kind)} {first.key}" if number == 1 else f"{number:,} objects"
     return f"Change {first.revision}: {what}"
 
 

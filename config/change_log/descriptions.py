@@ -1,16 +1,15 @@
-"""Changes of configuration in words, for the pages of the admin.
+"""Changes of configuration in words, for the pages of the admin and for messages.
 
-`config.change_log.history` finds the differences.
+`config.change_log.sentences` has the sentences. `config.change_log.history` finds the differences of two versions.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -19,41 +18,18 @@ from django.utils import timezone
 from django.utils.timesince import timesince
 
 from config.change_log.history import find_differences
+from config.change_log.sentences import KindWords, describe_timestamp, in_past, sentences, shortened, spaced, words_of
 from config.documents import Document, StoredJSONDecoder
 from config.models import Change, ChangeQuerySet, kinds_of
 
 _MOST_LINES = 200
 _MOST_ELEMENTS = 5
-_LONGEST_VALUE = 300
+_LONGEST_SUMMARY = 160
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
-DescribeValue = Callable[[str, Any], str | None]
-"""Describes the value at a path such as `rules[0]`; returns None where JSON reads as well."""
-
-DescribeValueAt = Callable[[str, Any, datetime], str | None]
-"""Does the same, as the value was meant at the moment of the change."""
-
-_capital = re.compile(r"(?<=[a-z])[A-Z]")
-_timestamp = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
 _literal = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|yes|no|none|nothing")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
-
-
-def _as_json(_path: str, _value: Any) -> str | None:
-    return None
-
-
-value_describers: dict[str, DescribeValueAt] = {}
-"""For each kind of object, the function that describes its values.
-
-The admin of each app adds its own.
-"""
-
-missing_values: dict[str, str] = {}
-"""What it means, in words, that a document leaves out the property at a path.
-
-The admin of each app adds its own.
-"""
+_KINDS = {"api_key": "API key"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +46,16 @@ class DescribedChange:
 
     @property
     def kind(self) -> str:
-        return self.change.object_kind.replace("_", " ")
+        return name_kind(self.change.object_kind)
 
     @property
     def summary(self) -> str:
-        """Return one line: the first difference, and how many more there are."""
-        if self.action != "changed":
-            return self.action
-        more = f" and {len(self.lines) - 1} more" if len(self.lines) > 1 else ""
-        return f"{self.lines[0][:140]}{more}" if self.lines else "changed"
+        """Return one line: the first sentence, and how many more there are."""
+        if self.action != "changed" or not self.lines:
+            return f"{self.action.capitalize()} the {self.kind}"
+        first, number = self.lines[0], len(self.lines) - 1
+        short = first if len(first) <= _LONGEST_SUMMARY else f"{first[:_LONGEST_SUMMARY]}…"
+        return f"{short}, and {number} more change{'' if number == 1 else 's'}" if number else short
 
     @property
     def ago(self) -> str:
@@ -119,43 +96,36 @@ def describe_change_briefly(change: Any) -> DescribedChange:
 
 
 def _describe(change: Change, before: Document | None, after: Document | None) -> list[str]:
-    return describe_differences(before, after, describer_of(change.object_kind, change.at))
+    return [in_past(line) for line in describe_differences(before, after, change.object_kind, change.at)]
 
 
-def describer_of(kind: str, at: datetime) -> DescribeValue:
-    """Return what describes the values of such objects, as they are meant at a time."""
-    describe_at = value_describers.get(kind)
-    return partial(_described, describe_at, at) if describe_at else _as_json
+def name_kind(kind: str) -> str:
+    """Return the name of a kind of objects, such as `API key`."""
+    return _KINDS.get(kind, kind.replace("_", " "))
 
 
-def _described(describe_at: DescribeValueAt, at: datetime, path: str, value: Any) -> str | None:
-    return describe_at(path, value, at)
-
-
-def describe_differences(
-    before: Document | None, after: Document | None, describe_value: DescribeValue = _as_json
-) -> list[str]:
-    """Return one line for each difference: `production, rule 1, percentage: 25 → 50`."""
-    sides = (_empty_like(after) if before is None else before, _empty_like(before) if after is None else after)
-    differences = (difference for difference in find_differences(*sides) if difference["field"] not in _HEAD_FIELDS)
-    lines = [_line(difference, describe_value) for difference in islice(differences, _MOST_LINES)]
-    more = sum(1 for _ in differences)
+def describe_differences(before: Document | None, after: Document | None, kind: str, at: datetime) -> list[str]:
+    """Return a sentence for each difference, which asks for it: `Switch on in production`."""
+    found = sentences(before, after, words_of(kind), at)
+    lines = list(islice(found, _MOST_LINES))
+    more = sum(1 for _ in found)
     return [*lines, f"and {more:,} more differences"] if more else lines
 
 
-def compare_documents(first: Document, second: Document, describe_value: DescribeValue) -> list[Comparison]:
-    """Return the properties in which two versions differ."""
+def compare_documents(first: Document, second: Document, kind: str, at: datetime) -> list[Comparison]:
+    """Return the properties in which two versions of an object differ, in the words of a moment."""
+    words = words_of(kind)
     differences = (each for each in find_differences(first, second) if each["field"] not in _HEAD_FIELDS)
     return [
-        Comparison(describe_path(difference["field"]), *_both_sides(difference, describe_value))
+        Comparison(describe_path(difference["field"], words), *_both_sides(difference, words, at))
         for difference in islice(differences, _MOST_LINES)
     ]
 
 
-def _both_sides(difference: Mapping[str, Any], describe_value: DescribeValue) -> tuple[str, str]:
+def _both_sides(difference: Mapping[str, Any], words: KindWords, at: datetime) -> tuple[str, str]:
     path = difference["field"]
     if "added" not in difference:
-        old, new = (_value(path, difference.get(side), describe_value, _words) for side in ("before", "after"))
+        old, new = (_value(path, difference.get(side), words, at) for side in ("before", "after"))
         return old, new
     if not difference["added"] and not difference["removed"]:
         return "another order", "this order"
@@ -164,65 +134,41 @@ def _both_sides(difference: Mapping[str, Any], describe_value: DescribeValue) ->
 
 def _alone(difference: Mapping[str, Any], name: str) -> str:
     """Return the elements of a list that only one version has."""
-    number, shown = _counted(difference, name, _words)
+    number, shown = _counted(difference, name)
     return f"{number:,} that the other lacks ({shown})" if number else "none that the other lacks"
 
 
-def _empty_like(document: Document | None) -> Document:
-    """Return a missing document with the same states, so that each is described separately."""
-    states = (document or {}).get("states", {})
-    return {"states": {name: {} for name in states}} if states else {}
-
-
-def _line(difference: Mapping[str, Any], describe_value: DescribeValue) -> str:
-    path = difference["field"]
-    if "added" in difference:
-        return f"{describe_path(path)}: {', '.join(_movements(difference)) or 'in another order'}"
-    old, new = (_value(path, difference.get(side), describe_value, _json) for side in ("before", "after"))
-    return f"{describe_path(path)}: {old} → {new}"
-
-
-def _movements(difference: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many elements a list gained and lost, with the first few of them."""
-    for name in ("added", "removed"):
-        if difference[name]:
-            number, shown = _counted(difference, name, _json)
-            yield f"{number:,} {name} ({shown})"
-
-
-def _counted(difference: Mapping[str, Any], name: str, describe: Callable[[object], str]) -> tuple[int, str]:
+def _counted(difference: Mapping[str, Any], name: str) -> tuple[int, str]:
     elements = difference[name]
     number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-    shown = ", ".join(describe(element) for element in elements[:_MOST_ELEMENTS])
+    shown = ", ".join(_words(element) for element in elements[:_MOST_ELEMENTS])
     return number, f"{shown}{', …' if number > _MOST_ELEMENTS else ''}"
 
 
-def describe_path(path: str) -> str:
-    """Return `production, rule 1, user ids` for `states.production.rules[0].userIds`."""
+def describe_path(path: str, words: KindWords) -> str:
+    """Return `production, rule 1, user ids` for `states.production.rules[0].userIds`, and the label of a property."""
+    if label := words.labels.get(path):
+        return label.removeprefix("the ")
     return ", ".join(_describe_part(part) for part in path.removeprefix("states.").split("."))
 
 
 def _describe_part(part: str) -> str:
-    words = _capital.sub(lambda capital: f" {capital[0].lower()}", part)
-    element = _element.match(words)
-    return f"{element[1]} {int(element[2]) + 1}" if element else words
+    text = spaced(part)
+    element = _element.match(text)
+    return f"{element[1]} {int(element[2]) + 1}" if element else text
 
 
-def _value(path: str, value: Any, describe_value: DescribeValue, describe: Callable[[object], str]) -> str:
+def _value(path: str, value: Any, words: KindWords, at: datetime) -> str:
     if value is None:
-        return missing_values.get(path, "nothing")
-    if isinstance(value, str) and (timestamp := _timestamp.fullmatch(value)):
-        return f"{timestamp[1]} {timestamp[2]} UTC"
-    return describe_value(path, value) or describe(value)
-
-
-def _json(value: object) -> str:
-    return _shortened(json.dumps(value, ensure_ascii=False))
+        return words.missing.get(path, "nothing")
+    if isinstance(value, str) and (moment := describe_timestamp(value)):
+        return moment
+    return words.describe_value(path, value, at) or _words(value)
 
 
 def _words(value: object) -> str:
     """Return a value for a cell of a table, where quotes and brackets say nothing."""
-    return _shortened(_in_words(value)) or "nothing"
+    return shortened(_in_words(value)) or "nothing"
 
 
 def _in_words(value: object) -> str:
@@ -240,7 +186,3 @@ def _in_words(value: object) -> str:
 def _inner_words(value: object) -> str:
     words = _in_words(value)
     return f"({words})" if isinstance(value, Mapping | list) and value else words
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

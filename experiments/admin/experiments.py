@@ -19,9 +19,10 @@ from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.kept_input import sent_input
 from config.admin.site import column, in_two_lines, moment, writer_here
-from config.change_log.descriptions import value_describers
+from config.change_log.sentences import kind_words
 from config.change_log.undoing import steps, undos
 from config.documents import Document
+from experiments.admin.change_words import EXPERIMENT_WORDS
 from experiments.admin.comments import CommentPages
 from experiments.admin.experiment_forms import (
     COLUMNS,
@@ -44,7 +45,6 @@ from experiments.admin.users.pages import UserPages
 from experiments.admin.words import (
     describe_audience,
     describe_decision,
-    describe_experiment_value,
     describe_flag,
     describe_forced_variants,
     describe_split,
@@ -66,7 +66,7 @@ from flags.models import Flag, Segment
 from flags.words.rules import operator_choices
 
 admin.site.register(Metric, MetricAdmin)
-value_describers[changes.KIND] = describe_experiment_value
+kind_words[changes.KIND] = EXPERIMENT_WORDS
 undos[changes.KIND], steps[changes.KIND] = undo, is_step
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_plan")

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
 from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
+from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
@@ -26,6 +27,7 @@ from events.admin.stopped import RULE, describe_stopped
 from events.counts.queries import frequent_names, missing_names
 from events.counts.stopped import Stopped
 from events.queries.seen_properties import seen_properties
+from experiments.admin.change_words import METRIC_WORDS
 from experiments.admin.metric_form import DENOMINATOR_FIELDS, MetricForm, denominator_of, loaded_denominator
 from experiments.admin.words import describe_definition, describe_margin
 from experiments.metrics import changes
@@ -51,6 +53,7 @@ _SHOWN = ["shown_type", "shown_meaning", "shown_role", "shown_margin", "shown_di
 
 
 undos[changes.KIND] = undo
+kind_words[changes.KIND] = METRIC_WORDS
 
 
 class MetricAdmin(DomainAdmin):

@@ -11,9 +11,7 @@ from config.admin.filters import ChoiceFilter, MenuFilter
 from flags.models import Flag, FlagTag
 from flags.snapshot import configuration
 from flags.usage.staleness import stale
-
-TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
-"""What the values of a flag are, in words. A flag without values is on or off."""
+from flags.words.changes import TYPES
 
 _ON_OR_OFF = "switch"
 # Keys begin with a letter or a digit, so these are none.

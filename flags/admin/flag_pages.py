@@ -37,7 +37,6 @@ from flags.changes.driven_rules import with_driven_rule
 from flags.changes.properties import in_environment
 from flags.changes.together import archive_flags, switch_flags
 from flags.models import Flag
-from flags.words.rules import describe_flag_value
 
 _MOST_NAMED = 20
 
@@ -226,7 +225,7 @@ class FlagPages(RevertPages):
         environment_key = current_environment(request).key
         before, after = (with_state(environment_key, document) for document in (flag_changes.document(obj), then))
         after["rules"] = with_driven_rule(before["rules"], after["rules"])
-        return describe_differences(before, after, partial(describe_flag_value, at=timezone.now()))
+        return describe_differences(before, after, flag_changes.KIND, timezone.now())
 
     def _document_at(self, request: HttpRequest, obj: Flag, revision: int) -> Document | None:
         """Return the flag as it was at a revision in the history of the current environment, if it existed then."""

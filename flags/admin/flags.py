@@ -14,13 +14,12 @@ from django.utils.safestring import SafeString
 from config import snapshot
 from config.admin.current_environment import current_environment
 from config.admin.site import Confirmation, column, moment, writer_here
-from config.change_log.descriptions import missing_values, value_describers
+from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
 from flags.admin.edits import ask_before_saving_flag
 from flags.admin.flag_filters import (
-    TYPES,
     EnabledFilter,
     ExperimentFilter,
     OwnerFilter,
@@ -45,15 +44,15 @@ from flags.changes.properties import in_environment
 from flags.changes.undoing import undo
 from flags.models import Flag, FlagQuerySet, FlagState, Segment
 from flags.usage.staleness import with_stale_reasons
-from flags.words.rules import CLIENT_VISIBLE, describe_flag_value, operator_choices, summarise_rules
+from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS, TYPES
+from flags.words.rules import operator_choices, summarise_rules
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at", "client_visible")
 _WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOUT)
 
-missing_values[CLIENT_VISIBLE] = "yes"
 undos[flag_changes.KIND] = undos[segment_changes.KIND] = undo
-value_describers[flag_changes.KIND] = value_describers[segment_changes.KIND] = describe_flag_value
+kind_words[flag_changes.KIND], kind_words[segment_changes.KIND] = FLAG_WORDS, SEGMENT_WORDS
 admin.site.register(Segment, SegmentAdmin)
 
 

@@ -15,9 +15,11 @@ from config.admin.forms import DomainForm, LinesField, TextField
 from config.admin.reasons import reason_of
 from config.admin.settings_pages import EnvironmentFilter, StateFilter, show_environment
 from config.admin.site import Confirmation, DomainAdmin, button, column, moment, writer
+from config.change_log.sentences import kind_words
 from config.models import Environment
 from flags.kill_switches import changes
 from flags.models import KillSwitch
+from flags.words.changes import KILL_SWITCH_WORDS
 
 _SHOWN_FLAGS = 5
 
@@ -31,6 +33,9 @@ class KillSwitchForm(DomainForm):
         label="Flags", required=True, help_text="The keys of the flags that it switches off, one a line."
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput())
+
+
+kind_words[changes.KIND] = KILL_SWITCH_WORDS
 
 
 @admin.register(KillSwitch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -22,13 +21,14 @@ from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
 from flags.admin.switching import Switch, ask_before_switching, switching_question, with_consequences
+from flags.changes import flag_changes
 from flags.changes.bulk import Written
 from flags.changes.driven_rules import with_driven_rule
 from flags.changes.promotion import fingerprint, promote
 from flags.changes.properties import OFF
 from flags.models import Flag
 from flags.snapshot import configuration
-from flags.words.rules import describe_flag_value, summarise_rules
+from flags.words.rules import summarise_rules
 
 _MOST_FLAGS = 50
 _MOST_LINES = 12
@@ -198,7 +198,7 @@ def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagP
         (when, "on" if state["enabled"] else "off", summarise_rules(state["rules"], now))
         for when, state in ((f"{target.name} now", before), (f"{target.name} then", after))
     ]
-    lines = describe_differences(before, after, partial(describe_flag_value, at=now))
+    lines = describe_differences(before, after, flag_changes.KIND, now)
     return FlagPreview(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
 
 

@@ -22,7 +22,7 @@ from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
 from flags.models import FlagState, Segment
 from flags.validation.parsing import references
-from flags.words.rules import describe_flag_value, describe_members, operator_choices
+from flags.words.rules import describe_members, operator_choices
 
 _WRITTEN = ("description", "conditions", "user_ids")
 
@@ -120,8 +120,7 @@ class SegmentAdmin(RevertPages):
         then = segment_changes.document_at(obj.key, revision)
         if then is None:
             return None
-        describe_value = partial(describe_flag_value, at=timezone.now())
-        return describe_differences(segment_changes.document(obj), then, describe_value)
+        return describe_differences(segment_changes.document(obj), then, segment_changes.KIND, timezone.now())
 
     def deletion(self, request: HttpRequest, obj: Segment) -> Confirmation:
         return Confirmation(

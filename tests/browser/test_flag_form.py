@@ -156,7 +156,7 @@ def test_revert__from_the_history__brings_back_what_was(visit: Visit) -> None:
     page = visit.page
     visit.open(f"/admin/flags/flag/{flag.pk}/history/")
     page.get_by_role("link", name="Revert to this").click()
-    expect(page.get_by_text('description: "Second" → "First"')).to_be_visible()
+    expect(page.get_by_text("Change the description from “Second” to “First”")).to_be_visible()
     page.get_by_label("Reason").fill("It was better")
     page.get_by_role("button", name="Revert").click()
     expect(page.get_by_text("is reverted to revision")).to_be_visible()

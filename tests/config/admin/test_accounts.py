@@ -160,7 +160,7 @@ def test_user__changed_by_somebody_meanwhile__shows_both_versions_until_one_is_c
     conflict = page.context["adminform"].form.conflict
     assert [(each.what, each.first, each.second) for each in conflict.comparisons] == [
         ("permissions", "1 that the other lacks (flags.change_flag)", "none that the other lacks"),
-        ("email", "lovelace@example.com", "ada@shop.example"),
+        ("e-mail address", "lovelace@example.com", "ada@shop.example"),
     ]
     assert "Two versions of ada" in page.content.decode()
     assert "Nothing was saved" in page.content.decode()

@@ -103,7 +103,7 @@ def test_segment__saved_meanwhile__shows_who_is_in_each_version() -> None:
     mine = filled(client, page, user_ids="a\nc")
     update_segment(key="s", changes={"user_ids": ["a", "d", "e"]}, **BY)
     response = client.post(page, mine)
-    assert shown(response) == [("user ids", "2 that the other lacks (d, e)", "1 that the other lacks (c)")]
+    assert shown(response) == [("user IDs", "2 that the other lacks (d, e)", "1 that the other lacks (c)")]
     assert client.post(page, sent_again(response) | {"user_ids": "a\nc"}).status_code == 302
     assert Segment.objects.get().user_ids == ["a", "c"]
 

@@ -347,7 +347,7 @@ def test_change__shows_what_was_different_and_leads_to_its_object(production: En
     flag = create_flag(key="a", description="Why", environment=production, actor=ACTOR, at=NOON)
     change = Change.objects.latest("revision")
     response = sign_in().get(reverse("admin:config_change_change", args=[change.pk]))
-    assert 'description: nothing → "Why"' in text_of(response)
+    assert "Set the description to “Why”" in text_of(response)
     assert f'href="/admin/flags/flag/{flag.pk}/history/"' in response.content.decode()
 
 

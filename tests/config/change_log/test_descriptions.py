@@ -1,4 +1,4 @@
-"""Changes in words."""
+"""Changes in words: sentences of differences, and how they read once they were made."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 import pytest
 
 from config.change_log.descriptions import Comparison, compare_documents, describe_differences, describe_path
+from config.change_log.sentences import KindWords, in_past, kind_words
+from tests.conftest import NOON
+
+KIND = "thing"
+
+
+def differences(before: Any, after: Any) -> list[str]:
+    return describe_differences(before, after, KIND, NOON)
 
 
 @pytest.mark.parametrize(
@@ -16,52 +24,61 @@ from config.change_log.descriptions import Comparison, compare_documents, descri
         ("states.production.enabled", "production, enabled"),
         ("states.eu.rules[0].percentage", "eu, rule 1, percentage"),
         ("rules[1].conditions[0].value", "rule 2, condition 1, value"),
-        ("offVariant", "off variant"),
+        ("offVariant", "variant when off"),
         ("userIds[3]", "user id 4"),
         ("rules[0].userIds", "rule 1, user ids"),
     ],
 )
 def test_path__in_words(path: str, expected: str) -> None:
-    assert describe_path(path) == expected
+    assert describe_path(path, KindWords(labels={"offVariant": "the variant when off"})) == expected
 
 
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
         ({"a": 1}, {"a": 1}, []),
-        ({"a": 1}, {"a": "x"}, ['a: 1 → "x"']),
-        ({"a": 1}, {}, ["a: 1 → nothing"]),
-        ({}, {"at": "2026-01-31T12:00:00.000000Z"}, ["at: nothing → 2026-01-31 12:00:00 UTC"]),
-        ({"a": "x"}, {"a": "on 2026-01-31T12:00:00.000000Z"}, ['a: "x" → "on 2026-01-31T12:00:00.000000Z"']),
-        ({"a": ["x", "y"]}, {"a": ["y", "z"]}, ['a: 1 added ("z"), 1 removed ("x")']),
-        ({"a": ["x", "y"]}, {"a": ["y", "x"]}, ["a: in another order"]),
+        ({"a": 1}, {"a": "x"}, ["Change the a from 1 to “x”"]),
+        ({"a": 1}, {}, ["Remove the a: 1"]),
+        ({"a": ""}, {"a": "x"}, ["Set the a to “x”"]),
+        ({"a": 1_000}, {"a": 2_500.5}, ["Change the a from 1,000 to 2,500.5"]),
+        ({"a": False}, {"a": True}, ["Change the a from no to yes"]),
+        ({}, {"at": "2026-01-31T12:00:00.000000Z"}, ["Set the at to 31 Jan 2026, 12:00 UTC"]),
+        ({}, {"at": "2026-01-31T12:00:07.500000Z"}, ["Set the at to 31 Jan 2026, 12:00:07 UTC"]),
+        ({}, {"a": "on 2026-01-31T12:00:00.000000Z"}, ["Set the a to “on 2026-01-31T12:00:00.000000Z”"]),
+        ({"a": ["x", "y"]}, {"a": ["y", "z"]}, ["Add z to the a", "Remove x from the a"]),
+        ({"a": ["x", "y"]}, {"a": ["y", "x"]}, ["Change the order of the a"]),
+        ({"a": [1, 1]}, {"a": [1, True]}, ["Add yes to the a", "Remove 1 from the a"]),
         ({"id": "1", "key": "k"}, None, []),
-        (
-            None,
-            {"states": {"eu": {"enabled": True}, "us": {"enabled": False}}},
-            ["eu, enabled: nothing → true", "us, enabled: nothing → false"],
-        ),
-        ({"a": "x" * 400}, {"a": ""}, [f'a: "{"x" * 299}… → ""']),
+        (None, {"offVariant": "blue", "tags": []}, ["Set the off variant to “blue”"]),
+        ({"a": "x" * 400}, {"a": ""}, [f"Remove the a: “{'x' * 300}…”"]),
     ],
 )
-def test_difference__in_words(before: Any, after: Any, expected: list[str]) -> None:
-    assert describe_differences(before, after) == expected
+def test_difference__is_a_sentence(before: Any, after: Any, expected: list[str]) -> None:
+    assert differences(before, after) == expected
 
 
 def test_difference__of_long_lists__is_counted() -> None:
     before, after = [f"u{number}" for number in range(100_000)], ["new"]
-    assert describe_differences({"userIds": before}, {"userIds": after}) == [
-        'user ids: 1 added ("new"), 100,000 removed ("u0", "u1", "u2", "u3", "u4", …)'
+    assert differences({"userIds": before}, {"userIds": after}) == [
+        "Add new to the user ids",
+        "Remove 100,000 (u0, u1, u2, u3, u4, …) from the user ids",
     ]
 
 
 def test_differences__of_which_there_are_too_many__are_counted() -> None:
-    lines = describe_differences(None, {f"n{number}": number for number in range(250)})
+    lines = differences(None, {f"n{number}": number for number in range(250)})
     assert (len(lines), lines[-1]) == (201, "and 50 more differences")
 
 
-def test_value__for_which_there_are_words__is_told_by_them() -> None:
-    assert describe_differences({"a": 1}, {"a": 2}, lambda path, value: f"{path} {value}!") == ["a: a 1! → a 2!"]
+def test_difference__for_which_a_kind_has_words__is_told_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = KindWords({"a": "the first"}, lambda path, value, at: f"{path} {value}!", missing={"b": "much"})
+    monkeypatch.setitem(kind_words, KIND, words)
+    assert differences({"a": 1}, {"a": 2, "b": 1}) == [
+        "Change the first from a 1! to a 2!",
+        "Change the b from much to b 1!",
+    ]
+    [comparison] = compare_documents({"a": 1}, {"a": 2}, KIND, NOON)
+    assert comparison == Comparison("first", "a 1!", "a 2!")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +96,25 @@ def test_value__for_which_there_are_words__is_told_by_them() -> None:
 def test_comparison__of_two_versions__has_no_quotes_and_brackets(
     first: Any, second: Any, expected: tuple[str, str]
 ) -> None:
-    [comparison] = compare_documents({"a": first}, {"a": second}, lambda _path, _value: None)
+    [comparison] = compare_documents({"a": first}, {"a": second}, KIND, NOON)
     assert comparison == Comparison("a", *expected)
 
 
 def test_comparison__of_lists_of_text__names_what_each_alone_has() -> None:
-    [comparison] = compare_documents({"tags": ["a", "b"]}, {"tags": ["a", "c"]}, lambda _path, _value: None)
+    [comparison] = compare_documents({"tags": ["a", "b"]}, {"tags": ["a", "c"]}, KIND, NOON)
     assert comparison == Comparison("tags", "1 that the other lacks (b)", "1 that the other lacks (c)")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("Switch on in production", "Switched on in production"),
+        ("Archive", "Archived"),
+        ("Set the owner to “ada”", "Set the owner to “ada”"),
+        ("Stop the experiment and ship green", "Stopped the experiment and shipped green"),
+        ("Stop protecting the environment", "Stopped protecting the environment"),
+        ("and 3 more differences", "and 3 more differences"),
+    ],
+)
+def test_sentence__in_the_past(sentence: str, expected: str) -> None:
+    assert in_past(sentence) == expected

@@ -50,7 +50,7 @@ def test_plain__change__has_the_difference_the_actor_and_the_reason(message: Mes
                     "action": "changed",
                     "object": {"kind": "flag", "id": change.object_id, "key": "shop"},
                     "environment": "production",
-                    "differences": ["production, enabled: off → on"],
+                    "differences": ["Switched on in production"],
                 }
             ],
             "moreChanges": 0,
@@ -60,8 +60,7 @@ def test_plain__change__has_the_difference_the_actor_and_the_reason(message: Mes
 
 def test_slack__change__is_text_whose_marks_are_escaped(message: Message) -> None:
     assert json.loads(render(message, WebhookFormat.SLACK)) == {
-        "text": "user ada changed flag shop in production\n• production, enabled: off → on\n"
-        "Reason: &lt;b&gt; &amp; *go*",
+        "text": "user ada changed flag shop in production\n• Switched on in production\nReason: &lt;b&gt; &amp; *go*",
         "mrkdwn": False,
     }
 
@@ -71,7 +70,7 @@ def test_teams__change__is_a_card_with_a_run_of_text_for_each_line(message: Mess
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     assert [block["inlines"][0]["text"] for block in attachment["content"]["body"]] == [
         "user ada changed flag shop in production",
-        "• production, enabled: off → on",
+        "• Switched on in production",
         "Reason: <b> & *go*",
     ]
 

@@ -48,7 +48,7 @@ def test_overview__of_the_current_environment__says_what_is_on_and_what_runs(wor
     text = text_of(client.get("/admin/"))
     assert "Flags on 2 of 3 in Production" in text
     assert "Experiments running 1 1 draft, 0 stopped" in text
-    assert "runs status: draft → running" in text
+    assert "runs Started the experiment, and " in text
     client.post("/admin/config/environment/switch/", {"environment": "staging"})
     text = text_of(client.get("/admin/"))
     assert "Flags on 0 of 3 in Staging" in text
@@ -160,7 +160,7 @@ def test_changes__of_today__are_those_since_midnight(production: Environment) ->
         assert "Changed today Nothing. The last change was made 1 day ago." in text_of(client.get("/admin/"))
         create_flag(key="fresh", environment=production, actor=ACTOR, at=now)
         changed = text_of(client.get("/admin/")).partition("Changed today")[2]
-    assert "fresh created" in changed
+    assert "fresh Created the flag" in changed
     assert "yesterday" not in changed
 
 

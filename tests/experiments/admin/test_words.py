@@ -232,8 +232,10 @@ def test_history__of_a_whole_life__holds_no_json_but_plain_values(production: En
     ]
     assert [line for line in lines if "{" in line] == []
     assert (
-        "decision: nothing → green wins for the audience, with a holdback of 5 %, despite objections: not the verdict"
-        in lines
+        "Recorded the decision: green wins for the audience, with a holdback of 5 %, "
+        "despite objections: not the verdict" in lines
     )
+    assert "Opened phase 2: control 50 % · green 50 %, 10 % of the audience, plan equals pro" in lines
+    assert {"Started the experiment", "Stopped the experiment and shipped green"} <= set(lines)
     page = text_of(sign_in().get(f"/admin/experiments/experiment/{experiment.pk}/history/"))
     assert "control 50 % · green 50 %, 10 % of the audience, plan equals pro" in page

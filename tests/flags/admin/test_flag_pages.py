@@ -205,9 +205,8 @@ def test_history__of_another_environment_alone__offers_no_way_back(
 
 def test_revert__asked_for__tells_what_would_change(flag: Flag, first: int) -> None:
     shown = text_of(sign_in().get(address("revert", flag, first)))
-    assert "enabled: on → off" in shown
-    assert 'owner: "Grace" → "Ada"' in shown
-    assert "rule 1: 50 % of everyone → nothing" in shown
+    assert "Switch off Remove a rule: 50 % of everyone" in shown
+    assert "Change the owner from “Grace” to “Ada”" in shown
 
 
 def test_revert__confirmed__writes_it_once_with_its_reason(flag: Flag, first: int, production: Environment) -> None:

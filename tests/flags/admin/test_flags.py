@@ -350,7 +350,7 @@ def test_history__every_door__is_told_with_who_when_why_and_what(flag: Flag, pro
     change = Change.objects.latest("revision")
     assert f"{change.at:%Y, %H:%M:%S} UTC · Command · change {change.revision}" in text
     assert "It went well" in text
-    assert "production, rule 1, percentage: 25 % → 50 %" in text
+    assert "Changed rule 1 in production from 25 % of everyone to 50 % of everyone" in text
 
 
 def test_flag_page__of_no_flag__leads_back(production: Environment) -> None:

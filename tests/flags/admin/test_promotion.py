@@ -58,7 +58,7 @@ def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: Adm
     assert "Promote a from Staging to Production" in text_of(page)
     assert "This copies whether the flag is on, and its rules, from Staging to Production" in text_of(page)
     assert "Production now off everyone Production then on 50 % of everyone" in text_of(page)
-    assert "enabled: off → on rule 1: nothing → 50 % of everyone" in text_of(page)
+    assert "Switch on Add a rule: 50 % of everyone" in text_of(page)
     assert revision() == before
 
 

@@ -265,7 +265,7 @@ def test_page_of_a_write__has_all_that_it_did_and_who_and_why(flag: Flag, produc
     assert f"Change {before + 1}: 2 objects By user ada When" in text
     assert f"Through Admin Reason Beta Request {done.headers['X-Request-Id']} Link to share" in text
     assert f'value="http://testserver/admin/config/change/{before + 1}/change/"' in shown.content.decode()
-    assert text.count("enabled: off → on") == 2
+    assert text.count("Switched on in production") == 2
     assert "Undo Until" in text
 
 

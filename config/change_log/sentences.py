@@ -1,0 +1,208 @@
+"""Differences between two documents as sentences that a person would say: `Change the owner from ada to bob`.
+
+They ask for the change, as a page does that asks before it; `in_past` says of each that it was done, as a history does.
+The admin of each app adds the words of its kinds of objects to `kind_words`. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from config.documents import Document, is_identical
+from config.timestamps import parse_timestamp
+
+_MOST_ELEMENTS = 5
+_LONGEST_VALUE = 300
+_HEAD_FIELDS = frozenset({"id", "key"})  # shown above the sentences
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_timestamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_capital = re.compile(r"(?<=[a-z])[A-Z]")
+
+DescribeValue = Callable[[str, Any, datetime], str | None]
+"""Describes the value at a path such as `rules[0]` as it was meant at a moment; None where it needs no words."""
+
+Sentences = Callable[[Any, Any, datetime], Iterator[str]]
+"""Yields the sentences of a property that was one value, and is another one. None stands for no value."""
+
+Headline = Callable[[Document, Document, datetime], tuple[Sequence[str], Collection[str]]]
+"""Returns sentences that sum up a change, and the properties that they say enough of."""
+
+
+def _as_it_is(_path: str, _value: Any, _at: datetime) -> None:
+    return None
+
+
+def _no_headline(_before: Document, _after: Document, _at: datetime) -> tuple[Sequence[str], Collection[str]]:
+    return (), ()
+
+
+@dataclass(frozen=True, slots=True)
+class KindWords:
+    """How changes of one kind of object read.
+
+    `labels` say what each property is called within a sentence. Those with `sentences` of their own come first.
+    `missing` says what it means that a document leaves out a property.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    describe_value: DescribeValue = _as_it_is
+    sentences: Mapping[str, Sentences] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    headline: Headline = _no_headline
+
+
+kind_words: dict[str, KindWords] = {}
+"""The words of each kind of object."""
+
+_NO_WORDS = KindWords()
+
+
+def words_of(kind: str) -> KindWords:
+    return kind_words.get(kind, _NO_WORDS)
+
+
+def sentences(before: Document | None, after: Document | None, words: KindWords, at: datetime) -> Iterator[str]:
+    """Yield what makes one document of the other. A missing document stands for a new or a deleted object."""
+    old, new = before or {}, after or {}
+    summary, covered = words.headline(old, new, at) if before and after else ((), ())
+    yield from summary
+    hidden = _HEAD_FIELDS.union(covered)
+    for name in dict.fromkeys([*words.sentences, *old, *new]):
+        if name not in hidden and not is_identical(old.get(name), new.get(name)):
+            say = words.sentences.get(name)
+            yield from (say or _plainly(name, words))(old.get(name), new.get(name), at)
+
+
+def _plainly(name: str, words: KindWords) -> Sentences:
+    """Return what says the change of a property that has no sentences of its own."""
+    label, missing = words.labels.get(name, f"the {spaced(name)}"), words.missing.get(name, "")
+
+    def say(old: Any, new: Any, at: datetime) -> Iterator[str]:
+        if _is_list(old) and _is_list(new) and words.describe_value(name, old or new, at) is None:
+            yield from list_sentences(label, old or [], new or [])
+        else:
+            before, after = (
+                missing if value in _EMPTY else describe_value(words, name, value, at) for value in (old, new)
+            )
+            yield from change_sentence(label, before, after)
+
+    return say
+
+
+def _is_list(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and not any(isinstance(element, (dict, list)) for element in value)
+
+
+def change_sentence(label: str, old: str, new: str) -> Iterator[str]:
+    """Yield the sentence of a value that is given in words; an empty one is no value."""
+    if old == new:
+        if old:
+            yield f"Change the details of {label}"
+    elif not old:
+        yield f"Set {label} to {new}"
+    elif not new:
+        yield f"Remove {label}: {old}"
+    else:
+        yield f"Change {label} from {old} to {new}"
+
+
+def list_sentences(label: str, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+    """Yield what a list of plain values gains and loses: `Add ada and bob to the groups`."""
+    added, removed = _surplus(new, old), _surplus(old, new)
+    if added:
+        yield f"Add {some(added)} to {label}"
+    if removed:
+        yield f"Remove {some(removed)} from {label}"
+    if not added and not removed and old != new:
+        yield f"Change the order of {label}"
+
+
+def _surplus(elements: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Return the elements that are not among the others, in order."""
+    unmatched = Counter((type(other) is bool, other) for other in others)  # 1 equals True in Python
+    surplus = []
+    for element in elements:
+        if unmatched[type(element) is bool, element] > 0:
+            unmatched[type(element) is bool, element] -= 1
+        else:
+            surplus.append(element)
+    return surplus
+
+
+def some(elements: Sequence[Any]) -> str:
+    """Return `ada, bob and cy`, or if they are many, `1,204 (ada, bob, ...)`."""
+    shown = [shortened(str(element)) if isinstance(element, str) else plain(element) for element in elements]
+    if len(shown) > _MOST_ELEMENTS:
+        return f"{len(shown):,} ({', '.join(shown[:_MOST_ELEMENTS])}, …)"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def describe_value(words: KindWords, path: str, value: Any, at: datetime) -> str:
+    """Return a value in the words of its kind, or else plainly."""
+    return words.describe_value(path, value, at) or plain(value)
+
+
+def plain(value: Any) -> str:
+    """Return a value as a person writes it: a moment, `yes` or `no`, `1,204`, or a text in quotes."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    if isinstance(value, str):
+        return describe_timestamp(value) or f"“{shortened(value)}”"
+    if isinstance(value, list) and _is_list(value):
+        return some(value) if value else "none"
+    return shortened(json.dumps(value, ensure_ascii=False))
+
+
+def describe_timestamp(text: str) -> str:
+    """Return `26 Nov 2026, 09:00 UTC`, with seconds if there are any; nothing for a text that is no timestamp."""
+    if not _timestamp.fullmatch(text):
+        return ""
+    at = parse_timestamp(text).astimezone(UTC)
+    seconds = f":{at:%S}" if at.second else ""
+    return f"{at.day} {at:%b} {at.year}, {at:%H:%M}{seconds} UTC"
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def spaced(name: str) -> str:
+    """Return `off variant` for `offVariant`."""
+    return _capital.sub(lambda capital: f" {capital[0].lower()}", name)
+
+
+_IRREGULAR = {
+    **{"Set": "Set", "Let": "Let", "Make": "Made", "Hide": "Hid", "Take": "Took", "Stop": "Stopped"},
+    "Stop the experiment and ship": "Stopped the experiment and shipped",
+}
+_verb = re.compile(r"Stop the experiment and ship\b|[A-Z][a-z]+")
+
+
+def in_past(sentence: str) -> str:
+    """Return a sentence as of what was done: `Switched off in production` for `Switch off in production`."""
+    verb = _verb.match(sentence)
+    return f"{_past_of(verb[0])}{sentence[verb.end() :]}" if verb else sentence
+
+
+def _past_of(verb: str) -> str:
+    return _IRREGULAR.get(verb) or f"{verb}{'d' if verb.endswith('e') else 'ed'}"
+
+
+def on_change(switch_on: str, switch_off: str) -> Sentences:
+    """Return the sentences of a property that is there or not, or true or false: one for each way."""
+
+    def say(old: Any, new: Any, _at: datetime) -> Iterator[str]:
+        if bool(old) is not bool(new):
+            yield switch_on if new else switch_off
+
+    return say
