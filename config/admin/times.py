@@ -40,11 +40,15 @@ def day(at: datetime | None) -> SafeString:
 def _element(at: datetime | None, form: str) -> SafeString:
     if at is None:
         return SafeString("")
-    try:
-        local = timezone.localtime(at)
-    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
-        local = at
     exactly = format_timestamp(at)
     return format_html(
-        '<time class="hy-moment" datetime="{}" title="{}">{}</time>', exactly, exactly, date_format(local, form)
+        '<time class="hy-moment" datetime="{}" title="{}">{}</time>', exactly, exactly, format_local(at, form)
     )
+
+
+def format_local(at: datetime, form: str) -> str:
+    """Return a time in the time zone of the setting, in a format of Django's filter `date`."""
+    try:
+        return date_format(timezone.localtime(at), form)
+    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
+        return date_format(at, form)

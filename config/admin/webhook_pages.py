@@ -29,7 +29,6 @@ from config.models import KINDS, Delivery, DeliveryState, Environment, Webhook, 
 from config.timestamps import parse_timestamp
 from config.webhooks import changes, outbox
 
-_VALUES = ("name", "url", "format", "environments", "kinds", "tags")
 _STATES = {"active": "success", "failing": "danger", "paused": "warning"}
 _DELIVERY_STATES = {"delivered": "success", "waiting": "info", "failed": "danger"}
 
@@ -41,7 +40,7 @@ def state_of(webhook: Webhook) -> str:
 
 
 def describe_failing(now: datetime) -> Iterator[tuple[Webhook, str]]:
-    """Yield the webhooks that need somebody, with the reason, for the first page of the admin."""
+    """Yield the webhooks that somebody must look after, with the reason, for the first page of the admin."""
     for webhook in Webhook.objects.filter(Q(failing_since__isnull=False) | Q(paused_at__isnull=False)):
         since = webhook.paused_at or webhook.failing_since
         words = "is paused" if webhook.paused_at else "cannot be delivered to"
@@ -140,7 +139,7 @@ class WebhookAdmin(SendsMessages):
         if obj is not None and not self.has_change_permission(request, obj):
             return [(None, {"fields": ["name", "shown_host", "format", "shown_filters", "state"]})]
         state = [] if obj is None else ["state"]
-        return [(None, {"fields": [*state, *_VALUES, "reason"]})]
+        return [(None, {"fields": [*state, *changes.VALUES, "reason"]})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Webhook | None = None) -> Any:
         return ["state", "shown_host", "shown_filters"]
@@ -157,12 +156,12 @@ class WebhookAdmin(SendsMessages):
     def write(self, request: HttpRequest, obj: Webhook, values: dict[str, Any], *, is_new: bool) -> Webhook:
         if not is_new:
             return self.rewrite(request, obj, values)
-        given = {name: values[name] for name in (*_VALUES, "reason")}
+        given = {name: values[name] for name in (*changes.VALUES, "reason")}
         webhook, request.secret = changes.create_webhook(**given, **writer(request))  # type: ignore[attr-defined]  # ours
         return webhook
 
     def rewrite(self, request: HttpRequest, obj: Webhook, values: dict[str, Any]) -> Webhook:
-        new = {name: values[name] for name in _VALUES}
+        new = {name: values[name] for name in changes.VALUES}
         known = {"reason": values["reason"], "if_match": values["version"]}
         return changes.update_webhook(obj, changes=new, **known, **writer(request))
 

@@ -42,7 +42,7 @@ class WritePages(DomainAdmin):
             "write": first,
             "number": page.paginator.count,
             "address": request.build_absolute_uri(self.address_of("change", first.revision)),
-            "changes": [describe_change(each) for each in changes],
+            "changes": [describe_change(shown) for shown in changes],
             "page": page,
             "object_address": address_of_changed(change) if page.paginator.count == 1 else None,
             "undo_until": _undo_until(request, change, changes),
@@ -114,6 +114,7 @@ def admin_of_kind() -> Mapping[str, DomainAdmin]:
 
 
 def address_of_changed(change: Change) -> str | None:
+    """Return the history of the object that was changed, or None if it was deleted or has no pages."""
     model_admin = admin_of_kind().get(change.object_kind)
     try:
         return model_admin.address_of("history", change.object_id) if model_admin and change.after else None

@@ -20,6 +20,8 @@ from config.webhooks.addresses import check_url
 from config.webhooks.signing import new_secret
 
 KIND = "webhook"
+VALUES = ("name", "url", "format", "environments", "kinds", "tags")
+"""What people choose of a webhook: the arguments of `create_webhook` and the changes of `update_webhook`."""
 OVERLAP = timedelta(hours=24)
 """How long messages are also signed with the secret before."""
 _MOST_TAGS, _TAG_LENGTH = 20, 50
@@ -63,8 +65,8 @@ def update_webhook(
     Raises ValidationFailed, or DomainError `precondition_failed`.
     """
     with changing(partial(_current, webhook), if_match, actor=actor, at=at, reason=reason) as (log, webhook):
-        _check({name: changes.get(name, getattr(webhook, name)) for name in _VALUES})
-        return _save(log, webhook, {name: changes[name] for name in _VALUES if name in changes})
+        _check({name: changes.get(name, getattr(webhook, name)) for name in VALUES})
+        return _save(log, webhook, {name: changes[name] for name in VALUES if name in changes})
 
 
 def pause_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> Webhook:
@@ -124,9 +126,6 @@ def describe_url(url: str) -> str:
 
 def fingerprint(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:8]
-
-
-_VALUES = ("name", "url", "format", "environments", "kinds", "tags")
 
 
 def _current(webhook: Webhook) -> Webhook:

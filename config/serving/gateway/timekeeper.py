@@ -55,7 +55,8 @@ class Cutter:
         if late := self._readers.cut_late(now):
             sent = bytes_sent(_port(late[0].exchange))
             for body in late:
-                awaiting = {each: total for each, (total, since, _) in sent.items() if since < body.begun + _PRECISION}
+                latest = body.begun + _PRECISION
+                awaiting = {connection: total for connection, (total, since, _) in sent.items() if since < latest}
                 self._answered.append(_Answered(body, self._answer(body.exchange), awaiting))
         return bool(self._answered)
 
@@ -100,6 +101,8 @@ def _port(exchange: Exchange) -> int:
 
 
 class Timekeeper:
+    """Looks four times a second for what is late in these pools, and for these cutters."""
+
     def __init__(self, cutters: Sequence[Cutter | DiscardCutter], pools: Sequence[Pool[Any]]) -> None:
         self._cutters = cutters
         self._pools = pools

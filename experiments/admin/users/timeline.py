@@ -10,9 +10,7 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
-from django.utils.dateformat import format as date_format
-
+from config.admin.times import format_local
 from config.database.keyset_pagination import after
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
@@ -93,14 +91,8 @@ def _exposure(exposure: Exposure, experiment: str) -> Entry:
 
 
 def _by_day(entries: Sequence[Entry]) -> list[Day]:
-    return [Day(day, list(group)) for day, group in groupby(entries, key=lambda entry: _day(entry.at))]
-
-
-def _day(at: datetime) -> str:
-    try:
-        return date_format(timezone.localtime(at), "l, j F Y")
-    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
-        return date_format(at, "l, j F Y")
+    days = groupby(entries, key=lambda entry: format_local(entry.at, "l, j F Y"))
+    return [Day(day, list(group)) for day, group in days]
 
 
 def _parse(cursor: str) -> Cursor | None:
