@@ -105,6 +105,9 @@ class AccountPages(KeepsInput):
     kind: ClassVar[str]
     change_form_before_template = "admin/includes/hidden_fields.html"
 
+    class Media:
+        js = ("config/choosers.js",)
+
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
         return NamedListPage
 

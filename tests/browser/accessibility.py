@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
-_WIDTHS = (1280, 390)
-_SCHEMES: tuple[Literal["light", "dark"], ...] = ("dark", "light")
+_OPTIONS: Mapping[str, Any] = {
+    "resultTypes": ["violations"],
+    "preload": False,  # only rules that are not asked for need the text of style sheets
+    "rules": {"target-size": {"enabled": True}},  # which axe leaves out otherwise
+}
+_OF_COLOURS: Mapping[str, Any] = {**_OPTIONS, "runOnly": ["color-contrast", "link-in-text-block"]}
+"""The rules whose answer a theme can change. The others need to look only once at each width."""
 
-_OPTIONS: Mapping[str, Any] = {"resultTypes": ["violations"], "rules": {"target-size": {"enabled": True}}}
-"""axe leaves out the size of targets unless it is asked for."""
+_LOOKS: Sequence[tuple[int, Literal["light", "dark"], Mapping[str, Any]]] = (
+    (1280, "dark", _OF_COLOURS),
+    (1280, "light", _OPTIONS),
+    (390, "dark", _OF_COLOURS),
+    (390, "light", _OPTIONS),
+)
 
-_SET_THEME = "(isDark) => document.documentElement.classList.toggle('dark', isDark)"
-"""The theme of the admin looks only once what the system prefers."""
-
-_RUN = """
-async (options) => {
+_CHANGE_THEME = """
+async (isDark) => {
+  document.documentElement.classList.toggle("dark", isDark); // the theme of the admin asks the system only once
+  await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))); // observers of sizes
   // axe would judge a colour on its way to another one.
   for (const moving of document.getAnimations()) if (moving instanceof CSSTransition) moving.finish();
-  const { violations } = await axe.run(options);
+}
+"""
+
+_RUN = """
+async ([context, options]) => {
+  const { violations } = await axe.run(context, options);
   return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target}: ${node.html.slice(0, 99)}`));
 }
 """
 
 
-def complaints(page: Page) -> list[str]:
+def complaints(page: Page, exclude: Sequence[str] = (), *, has_dark_theme: bool = True) -> list[str]:
     """Return what axe finds, with the looks in which it does. The page ends up light and as wide as it was."""
     size = page.viewport_size
     page.evaluate(AXE_SCRIPT)
+    context = {"exclude": [[selector] for selector in exclude]}
     found: dict[str, list[str]] = {}
-    for width, scheme in product(_WIDTHS, _SCHEMES):
-        page.set_viewport_size({"width": width, "height": 844})
-        page.emulate_media(color_scheme=scheme)
-        page.evaluate(_SET_THEME, scheme == "dark")
-        for violation in page.evaluate(_RUN, _OPTIONS):
-            found.setdefault(violation, []).append(f"{width} {scheme}")
+    for width, scheme, options in _LOOKS:
+        if scheme == "light" or has_dark_theme:
+            page.set_viewport_size({"width": width, "height": 844})
+            page.emulate_media(color_scheme=scheme)
+            page.evaluate(_CHANGE_THEME, scheme == "dark")
+            for violation in page.evaluate(_RUN, [context, options]):
+                found.setdefault(violation, []).append(f"{width} {scheme}")
     if size:
         page.set_viewport_size(size)
     return [f"{page.url}: {violation} ({', '.join(looks)})" for violation, looks in found.items()]

@@ -6,9 +6,9 @@ import pytest
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, expect
 
+from tests.browser.accessibility import complaints
 from tests.browser.conftest import PASSWORD, Visit
 from tests.browser.flags import flag_in_production, stored
-from tests.browser.test_accessible import OF_OTHERS, complaints
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
@@ -46,9 +46,9 @@ def test_rules__session_ended__are_in_the_editor_again(visit: Visit) -> None:
     Session.objects.all().delete()
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_label("Username")).to_be_visible()
-    assert complaints(page, OF_OTHERS) == []
+    assert complaints(page) == []
     sign_in_again(page)
-    assert complaints(page, OF_OTHERS) == []
+    assert complaints(page) == []
     percentage = page.get_by_label("rule 1", exact=True).get_by_label("Percentage", exact=True)
     expect(percentage).to_have_value("10")
     page.get_by_role("button", name="Save", exact=True).click()

@@ -12,9 +12,13 @@ for (const block of document.querySelectorAll(".code-source")) {
   block.querySelector("figcaption").append(button);
 }
 
-for (const box of document.querySelectorAll(".code pre, .table")) {
-  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-}
+const boxes = new ResizeObserver((entries) => {
+  for (const { target: box } of entries) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+});
+for (const box of document.querySelectorAll(".code pre, .table")) boxes.observe(box);
 
 const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [decodeURIComponent(link.hash.slice(1)), link]));
 const sections = [...links.keys()].map((anchor) => document.getElementById(anchor)).filter(Boolean);

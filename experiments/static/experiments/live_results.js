@@ -26,9 +26,21 @@ function show(page) {
     here.hidden = false;
     return;
   }
-  keepInPlace(old, () => old.forEach((part, index) => {
+  const update = () => old.forEach((part, index) => {
     if (textOf(part) !== textOf(fresh[index])) replace(part, fresh[index]);
-  }));
+  });
+  const place = placeOfFocus(old);
+  if (place === null) return keepInPlace(old, update);
+  update();
+  const now = placeOfFocus(old);
+  if (now !== null) window.scrollBy(0, now - place);
+}
+
+/** Where the focus is in the window, if it is in one of the parts and in view. A part can be longer than the window. */
+function placeOfFocus(parts) {
+  const { top, bottom } = document.activeElement.getBoundingClientRect();
+  const isInPart = parts.some((part) => part.contains(document.activeElement));
+  return isInPart && bottom > 0 && top < window.innerHeight ? top : null;
 }
 
 async function look() {
