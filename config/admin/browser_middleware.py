@@ -23,6 +23,8 @@ ENVIRONMENT_KEY = "environment"
 
 
 class ForBrowsers(MiddlewareMixin):
+    """A base of middleware that API calls without cookies skip, and that answers outages of the database itself."""
+
     def __call__(self, request: HttpRequest) -> Any:
         # An API call without cookies skips the middleware, which would make it a fifth slower.
         if not request.META.get("HTTP_COOKIE") and request.path_info.startswith(("/v1/", "/ofrep/")):

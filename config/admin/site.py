@@ -59,6 +59,8 @@ class ListPage(NamedListPage):
 
 
 class DomainListPage(ListPage):
+    """A list whose rows the hooks of a DomainAdmin prepare."""
+
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))
 

@@ -24,6 +24,7 @@ _SYNCHRONISE = "Synchronise the clocks of all hosts by NTP, for example with chr
 
 
 def examine_database(_: Options) -> Iterator[Finding]:
+    """Yield whether the database answers, has the schema of this version, and keeps what it acknowledges."""
     try:
         connection.ensure_connection()
     except Error as problem:
@@ -68,6 +69,7 @@ def _examine_sqlite() -> Iterator[Finding]:
 
 
 def examine_clock(_: Options) -> Iterator[Finding]:
+    """Yield whether the clocks of this host, of the database and of the hosts that made changes agree."""
     found = 0
     if connection.vendor == "postgresql":
         before = timezone.now()

@@ -18,6 +18,7 @@ _OTHERS = 0o077
 
 
 def examine_settings(_: Options) -> Iterator[Finding]:
+    """Yield what the system checks of Django and of the service say, with those for deployment unless DEBUG is on."""
     messages = [
         message
         for message in run_checks(include_deployment_checks=not settings.DEBUG)
@@ -36,6 +37,7 @@ def examine_settings(_: Options) -> Iterator[Finding]:
 
 
 def examine_disk(_: Options) -> Iterator[Finding]:
+    """Yield how much room the folders have that the service writes to, and whether others can read them."""
     folders = {"RUNTIME_DIR": settings.RUNTIME_DIR}
     if connection.vendor == "sqlite" and not connection.is_in_memory_db():  # type: ignore[attr-defined]  # of SQLite
         folders["the folder of the database"] = Path(connection.settings_dict["NAME"]).parent

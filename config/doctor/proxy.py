@@ -27,6 +27,7 @@ class _Answer(NamedTuple):
 
 
 def examine_proxy(options: Options) -> Iterator[Finding]:
+    """Yield whether the proxy passes on what the service needs. Only with `--url` is it asked."""
     if not settings.DEBUG and not getattr(settings, "SECURE_PROXY_SSL_HEADER", None):
         yield error(
             "SECURE_PROXY_SSL_HEADER is not set, so every request is redirected to HTTPS for ever.",
@@ -90,6 +91,7 @@ def _believes(url: str, headers: Mapping[str, str]) -> bool:
 
 
 def examine_streams(_: Options) -> Iterator[Finding]:
+    """Yield whether clients can read event streams at STREAM_URL."""
     if not settings.STREAM_URL:
         if not settings.DEBUG:
             yield warning(

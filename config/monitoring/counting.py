@@ -81,9 +81,12 @@ class Metric:
 
 
 class Counter(Metric):
+    """A number that only grows."""
+
     kind = Kind.COUNTER
 
     def add(self, amount: float = 1, *labels: str) -> None:
+        """Add an amount for these values of the labels."""
         place = self._place_of(labels)
         if place is not None:
             numbers = process.part.numbers
@@ -92,9 +95,12 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
+    """A number that rises and falls."""
+
     kind = Kind.GAUGE
 
     def set(self, value: float, *labels: str) -> None:
+        """Set the value of this process for these values of the labels."""
         place = self._place_of(labels)
         if place is not None:
             process.part.numbers[place] = value
@@ -112,6 +118,7 @@ class Histogram(Metric):
         """Of the values up to each bound, of those above, and the sum."""
 
     def observe(self, values: Collection[float], *labels: str) -> None:
+        """Count values, in the unit of the bounds, for these values of the labels."""
         place = self._place_of(labels)
         if place is not None:
             numbers, bounds = process.part.numbers, self.bounds

@@ -78,6 +78,8 @@ def _is_utf8(text: str) -> bool:
 
 
 class Application(WSGIHandler):
+    """Django's application. It leaves the view that it has found in the WSGI environment, for metrics."""
+
     request_class = Request
 
     def answer_by(self, view: Callable[[HttpRequest], HttpResponse], environ: Mapping[str, Any]) -> HttpResponse:

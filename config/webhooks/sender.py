@@ -49,6 +49,8 @@ def in_thread(function: Callable[[], None]) -> None:
 
 
 class Sender:
+    """Starts attempts, and records how they end. `send` makes one attempt, and `start` calls it in a thread."""
+
     def __init__(self, send: Callable[..., Outcome] = send, start: Start = in_thread) -> None:
         self._send = send
         self._start = start

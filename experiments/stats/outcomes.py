@@ -35,6 +35,8 @@ class SampleRatio:
 
 
 class Decision(StrEnum):
+    """What a verdict advises."""
+
     SHIP = "ship"
     DO_NOT_SHIP = "do_not_ship"
     KEEP_RUNNING = "keep_running"

@@ -30,6 +30,7 @@ class Admission(Enum):
 
 
 def admit(environ: dict[str, Any]) -> Admission:
+    """Return what becomes of the body of a request, by what this process has in memory."""
     is_chunked = "HTTP_TRANSFER_ENCODING" in environ
     length = int(environ.get("CONTENT_LENGTH") or 0)
     if not length and not is_chunked:

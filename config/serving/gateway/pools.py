@@ -54,6 +54,7 @@ class Pool(Generic[T]):
         return len(self._busy)
 
     def give_up_late_tasks(self, now: float) -> None:
+        """Give up the tasks that have waited too long by this moment of the monotonic clock."""
         for task, deadline in list(self._waiting.items()):
             if deadline > now:
                 return
