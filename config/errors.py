@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 
 class ErrorCode(StrEnum):
@@ -91,16 +92,20 @@ class ErrorCode(StrEnum):
     )
 
 
-class DetailCode(StrEnum):
-    """`code` of an entry in `error.details`: what is wrong with one field."""
+class ExplainedEnum(StrEnum):
+    """A base of enumerations whose members have a sentence for people, `meaning`."""
 
     meaning: str
 
-    def __new__(cls, value: str, meaning: str) -> DetailCode:
+    def __new__(cls, value: str, meaning: str) -> Self:
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
         return member
+
+
+class DetailCode(ExplainedEnum):
+    """`code` of an entry in `error.details`: what is wrong with one field."""
 
     REQUIRED = "required", "The field is missing."
     UNKNOWN_FIELD = "unknown_field", "There is no such field or parameter, or it cannot be set."

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
 
 from config.documents import Document
+from config.errors import ExplainedEnum
 from config.models import Environment
 from flags.changes.flag_changes import check_new, check_state
 from flags.engine.compiling import compile_flag
@@ -29,16 +29,8 @@ _MOST_PAIRS = 20_000
 _MOST_SECONDS = 1.0
 
 
-class NoSample(StrEnum):
-    """Why there is no sample to read, with a sentence for people."""
-
-    meaning: str
-
-    def __new__(cls, value: str, meaning: str) -> NoSample:
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning = meaning
-        return member
+class NoSample(ExplainedEnum):
+    """Why there is no sample to read."""
 
     OFF = "off", "No recent users are kept, because the setting RECENT_USERS is off."
     EMPTY = "empty", "No recent users are known yet; they are collected as flags are evaluated."

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from experiments.models import Experiment, Exposure, Origin
 
 USERS_A_PAGE = 50
-_WORDS = {
-    Origin.ASSIGNED: "assigned",
+ORIGINS = {
+    Origin.ASSIGNED: "assigned by Halyard",
     Origin.REPORTED: "reported by an event",
     Origin.IMPORTED: "imported",
     Origin.TOLD: "imported",
 }
+"""Where an exposure comes from, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +41,4 @@ def read_users(experiment: Experiment, *, variant: str = "", after: str = "") ->
     read = list(rows[: USERS_A_PAGE + 1])
     shown = read[:USERS_A_PAGE]
     more = shown[-1].user_id if len(read) > USERS_A_PAGE else ""
-    return UserPage([ExposedUser(row, _WORDS[Origin(row.origin)]) for row in shown], more)
+    return UserPage([ExposedUser(row, ORIGINS[Origin(row.origin)]) for row in shown], more)

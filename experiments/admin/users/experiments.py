@@ -8,16 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from config.models import Environment
+from experiments.admin.results.exposed_users import ORIGINS
 from experiments.exposures.assignment import REASONS, Assignment, get_variants
 from experiments.models import Experiment, Exposure, Origin, Status
 from flags.engine.types import Context
 
-_ORIGINS = {
-    Origin.ASSIGNED: "assigned by Halyard",
-    Origin.REPORTED: "reported by an event",
-    Origin.IMPORTED: "imported",
-    Origin.TOLD: "imported",
-}
 _LONG = ("definitions", "registration", "decision", "conditions", "metrics", "hypothesis", "description")
 _TONES = {Status.DRAFT: "off", Status.RUNNING: "on", Status.STOPPED: "off"}
 
@@ -89,7 +84,7 @@ def _rows(
 def _describe_exposure(experiment: Experiment, exposure: Exposure) -> tuple[bool, str]:
     if experiment.stopped_at is not None and exposure.exposed_at > experiment.stopped_at:
         return False, "The exposure came after the stop, so the user does not count."
-    words = f"Counts for {exposure.variant}; {_ORIGINS[Origin(exposure.origin)]}."
+    words = f"Counts for {exposure.variant}; {ORIGINS[Origin(exposure.origin)]}."
     if exposure.is_in_several_variants:
         words += " The user has also seen another variant. Only the first one counts."
     return True, words
