@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from django.core import management
 from django.core.management import find_commands, load_command_class
 from django.core.management.base import BaseCommand
 
@@ -22,10 +23,12 @@ def test_settings__all_that_are_read__are_in_the_table() -> None:
 
 
 def own_commands() -> dict[str, BaseCommand]:
+    """Return the commands that Django does not have."""
     return {
         name: load_command_class(app, name)
         for app in ("config", "events", "flags", "experiments")
         for name in find_commands(str(ROOT / app / "management"))
+        if name not in find_commands(management.__path__[0])
     }
 
 

@@ -9,16 +9,20 @@ import io
 import shutil
 import subprocess
 import tarfile
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from config.database.postgresql.schema_editor import LOCK_SECONDS
 from tests.system.balancer import balanced
-from tests.system.databases import fresh_database
+from tests.system.databases import for_psycopg, fresh_database
 from tests.system.filling import count_filled, fill
-from tests.system.server import ROOT, Server
+from tests.system.server import ROOT, Server, wait_until
 from tests.system.traffic import traffic
 
 pytestmark = pytest.mark.system
@@ -28,6 +32,11 @@ EVENTS = 300_000
 """So many that a migration which locks their table for as long as it reads it makes requests wait."""
 PAUSE = 0.1
 """The processes that start meanwhile need the processor, too."""
+
+WAITING = """
+    SELECT 1 FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND query LIKE 'ALTER TABLE "events_event"%' AND datname = current_database()
+"""
 
 
 @pytest.fixture
@@ -64,6 +73,16 @@ def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         yield make
 
 
+def export(url: str) -> None:
+    """Read the events on PostgreSQL, until a migration that needs their table has waited for too long."""
+    if url.startswith("sqlite"):
+        return
+    with psycopg.connect(for_psycopg(url)) as reading, psycopg.connect(for_psycopg(url), autocommit=True) as watching:
+        reading.execute("SELECT 1 FROM events_event LIMIT 1")
+        wait_until(lambda: watching.execute(WAITING).fetchone() is not None, "the migration waits", 60)
+        time.sleep(LOCK_SECONDS + 1)
+
+
 def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
     make_server: Callable[..., Server], code_before: Path
 ) -> None:
@@ -77,7 +96,10 @@ def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
         service = make_server("service", port=balancer.port)
         service.keys = old.keys
         with traffic(service, pause=PAUSE) as ledger:
-            assert "Applying " in new.run("manage.py", "migrate")
+            with ThreadPoolExecutor(1) as pool:
+                exporting = pool.submit(export, url)
+                assert "Applying " in new.run("manage.py", "migrate")
+                exporting.result()
             ledger.wait_for_progress()  # of the release before, on the database of the new one
             new.start()
             balancer.direct(new)

@@ -16,6 +16,7 @@ from psycopg import IsolationLevel
 from psycopg.pq import ConnStatus
 
 from config.database.postgresql.connection import Connection
+from config.database.postgresql.schema_editor import SchemaEditor
 from config.database.timeouts import seconds_of_process
 
 
@@ -29,6 +30,7 @@ _route = _Route()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    SchemaEditorClass = SchemaEditor
     connection: Connection | None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
