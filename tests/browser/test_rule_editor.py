@@ -109,7 +109,7 @@ def test_rule__of_a_segment__is_chosen_among_those_there_are(visit: Visit) -> No
     assert stored().rules == [{"type": "segment", "percentage": 10, "segment": "testers"}]
 
 
-def test_rule__its_parts_behind_more__are_stored_and_told_when_folded(visit: Visit) -> None:
+def test_rule__its_parts_behind_more__are_stored_and_reported_when_folded(visit: Visit) -> None:
     open_flag(visit, rules=[{"type": "percentage", "percentage": 5}])
     card = rule(visit, 1)
     expect(card.get_by_label("Name")).to_be_hidden()

@@ -166,7 +166,7 @@ def test_serve__newer_migrations_applied__serves(started: list[bool]) -> None:
 
 
 @pytest.mark.django_db
-def test_serve__told_to_migrate__does_so_first(started: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve__asked_to_migrate__does_so_first(started: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = MigrationRecorder(connection)
     recorder.record_unapplied("events", "0004_arrival")
     monkeypatch.setattr(serve, "migrate", lambda _: recorder.record_applied("events", "0004_arrival"))

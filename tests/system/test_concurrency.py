@@ -78,7 +78,7 @@ def test_variant__of_one_new_user_for_32_callers__is_one_exposure(server: Server
     assert users == [f"user-{user}" for user in range(5)]
 
 
-def test_variant__asked_and_reported_at_once__is_one_exposure_with_what_was_told(server: Server) -> None:
+def test_variant__asked_and_reported_at_once__is_one_exposure_with_what_was_answered(server: Server) -> None:
     """Events that name the other variant must not change the variant that the service answered."""
     path = make_draft(server, "reported")
     assert server.ask("POST", f"{path}/start").status_code == 200

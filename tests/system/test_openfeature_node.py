@@ -43,7 +43,7 @@ def test_client__with_a_server_key__gets_value_variant_reason_or_error(client: N
     assert metadata == case.metadata
 
 
-def test_client__with_a_client_key__is_told_nothing_of_rules(client: NodeClient, server: Server) -> None:
+def test_client__with_a_client_key__learns_nothing_of_rules(client: NodeClient, server: Server) -> None:
     with node_client(server, authorization(server, "client")) as other:
         details = other.ask("germany", False, ADA)
     assert (details["value"], details["reason"]) == (True, "TARGETING_MATCH")
@@ -70,7 +70,7 @@ def test_client__unknown_key__gets_the_default_and_an_error(client: NodeClient, 
 
 
 @pytest.mark.parametrize("context", [{"targetingKey": ""}, {"targetingKey": "ada", "nul": "\0"}, {"targetingKey": 5}])
-def test_client__context_that_is_refused__is_told_why(client: NodeClient, context: dict[str, Any]) -> None:
+def test_client__context_that_is_refused__gets_the_reason(client: NodeClient, context: dict[str, Any]) -> None:
     details = client.ask("half", True, context)
     expected = "TARGETING_KEY_MISSING" if context["targetingKey"] == "" else "INVALID_CONTEXT"
     assert (details["value"], details["errorCode"]) == (True, expected)

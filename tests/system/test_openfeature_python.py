@@ -80,7 +80,7 @@ def test_own_provider__in_each_mode__answers_as_the_service_does(server: Server,
     assert wrong == []
 
 
-def test_client__with_a_client_key__is_told_nothing_of_rules(server: Server) -> None:
+def test_client__with_a_client_key__learns_nothing_of_rules(server: Server) -> None:
     details = ask(client_of(server, server.keys["production"]["client"]), "germany", False, ADA)
     assert (details.value, details.reason) == (True, "TARGETING_MATCH")
     assert details.flag_metadata["flagSetId"] == "production"
@@ -108,13 +108,13 @@ def test_client__whole_number_of_a_flag_with_fractions__is_no_integer(server: Se
 
 
 @pytest.mark.parametrize("key", ["", "hyd_c_nobody-has-this-key"])
-def test_client__unknown_key__gets_the_default_and_is_told_why(server: Server, key: str) -> None:
+def test_client__unknown_key__gets_the_default_and_the_reason(server: Server, key: str) -> None:
     details = ask(client_of(server, key), "plain", False, ADA)
     assert (details.value, details.error_code, details.error_message) == (False, "GENERAL", "unauthorized")
 
 
 @pytest.mark.parametrize("attributes", [{"nan": float("nan")}, {"nul": "\0"}, {"lone": "\ud800"}])
-def test_client__context_that_no_json_can_hold__is_told_so(server: Server, attributes: dict[str, Any]) -> None:
+def test_client__context_that_no_json_can_hold__gets_the_reason(server: Server, attributes: dict[str, Any]) -> None:
     details = ask(client_of(server, server.keys["production"]["client"]), "plain", False, {**ADA, **attributes})
     assert details.value is False
     assert details.error_code in ("INVALID_CONTEXT", "PARSE_ERROR", "GENERAL")

@@ -99,7 +99,7 @@ def test_client__in_a_browser__gets_value_variant_reason_or_error(patient_visit:
     assert not {"rule", "ruleName"} & details["flagMetadata"].keys()  # a client key does not get these
 
 
-def test_client__opening_the_page_again__is_told_that_nothing_changed(
+def test_client__opening_the_page_again__learns_that_nothing_changed(
     open_shop: Open, server: Server, client_key: str
 ) -> None:
     first, second = open_shop(), open_shop()

@@ -71,7 +71,7 @@ def test_stream__flag_switched_by_the_api__tells_its_environment_of_the_revision
     assert len(production.events) == len(staging.events) == 1
 
 
-def test_stream__client_asks_again_when_told__gets_what_it_was_told_of(server: Server, listen: Listen) -> None:
+def test_stream__client_asks_again_when_notified__gets_what_it_was_notified_of(server: Server, listen: Listen) -> None:
     create_flag(server, "asked-again")
     stream = listen(stream_url(server))
     for count, enabled in enumerate([True, False, True], 1):
@@ -86,14 +86,14 @@ def test_stream__client_asks_again_when_told__gets_what_it_was_told_of(server: S
         assert [flag["value"] for flag in answer.json()["flags"]] == [enabled]
 
 
-def test_stream__flag_switched_in_another_process__is_told(server: Server, listen: Listen) -> None:
+def test_stream__flag_switched_in_another_process__is_reported(server: Server, listen: Listen) -> None:
     create_flag(server, "by-script")
     stream = listen(stream_url(server))
     run_script(server, "switch('by-script', True)")
     assert len(stream.wait_for_events(1)) == 1
 
 
-def test_stream__segment_changes__is_told_in_every_environment(server: Server, listen: Listen) -> None:
+def test_stream__segment_changes__is_reported_in_every_environment(server: Server, listen: Listen) -> None:
     streams = [listen(stream_url(server, key=server.keys[environment]["client"])) for environment in server.keys]
     answer = server.ask("POST", "/v1/segments", json={"key": "announced", "userIds": ["ada"]})
     assert answer.status_code == 201
@@ -104,7 +104,7 @@ def test_stream__segment_changes__is_told_in_every_environment(server: Server, l
     )
 
 
-def test_stream__burst_of_changes__is_told_in_few_messages_and_the_last_revision(
+def test_stream__burst_of_changes__is_reported_in_few_messages_and_the_last_revision(
     server: Server, listen: Listen
 ) -> None:
     create_flag(server, "burst")
@@ -118,7 +118,7 @@ def test_stream__burst_of_changes__is_told_in_few_messages_and_the_last_revision
     assert ids == sorted(ids)
 
 
-def test_stream__scheduled_moment__is_told_when_it_comes(server: Server, listen: Listen) -> None:
+def test_stream__scheduled_moment__is_reported_when_it_comes(server: Server, listen: Listen) -> None:
     moment = (datetime.now(UTC) + timedelta(seconds=4)).replace(microsecond=0)
     rule = {"type": "percentage", "percentage": 100, "startAt": moment.isoformat()}
     create_flag(server, "scheduled", enabled=True, rules=[rule])
@@ -266,7 +266,9 @@ def test_serve__main_process_killed__its_stream_process_ends_too(
     wait_until_gone(pid)
 
 
-def test_hosts__flag_switched_on_one__is_told_by_the_other(start_server: Callable[..., Server], listen: Listen) -> None:
+def test_hosts__flag_switched_on_one__is_reported_by_the_other(
+    start_server: Callable[..., Server], listen: Listen
+) -> None:
     """They share nothing but a database."""
     first = start_server()
     second = start_server(first.environment["DATABASE_URL"])

@@ -161,7 +161,7 @@ def test_key__of_another_caller_or_environment__is_another_key(
         check_is_replayed(post(client, *TRACK, **headers), first)
 
 
-def test_key__of_a_caller_who_may_not__is_told_so_and_nothing_else(client_of: Callable[..., CommittingClient]):
+def test_key__of_a_caller_who_may_not__learns_so_and_nothing_else(client_of: Callable[..., CommittingClient]):
     response = post(client_of(Scope.SERVER), "/v1/flags", CREATIONS["/v1/flags"])
     assert response.status_code == 403
     assert not IdempotencyKey.objects.exists()

@@ -93,7 +93,7 @@ def test_address__of_a_server__is_not_limited(evaluate: Any, production: Any) ->
         (["nonsense"], 200),
     ],
 )
-def test_address__this_machine_and_networks__are_told_apart(
+def test_address__this_machine_and_networks__are_distinguished(
     evaluate: Any, production: Any, addresses: list[str], last: int
 ) -> None:
     secrets = [key(production, Scope.CLIENT) for _ in addresses]

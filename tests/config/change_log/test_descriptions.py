@@ -70,7 +70,7 @@ def test_differences__of_which_there_are_too_many__are_counted() -> None:
     assert (len(lines), lines[-1]) == (201, "and 50 more differences")
 
 
-def test_difference__for_which_a_kind_has_words__is_told_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_difference__for_which_a_kind_has_words__is_reported_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
     words = KindWords({"a": "the first"}, lambda path, value, at: f"{path} {value}!", missing={"b": "much"})
     monkeypatch.setitem(kind_words, KIND, words)
     assert differences({"a": 1}, {"a": 2, "b": 1}) == [

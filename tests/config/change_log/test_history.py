@@ -45,7 +45,7 @@ MANY = [f"user-{at}" for at in range(100_000)]
         ({"value": "DE"}, {"value": ["DE"]}, [{"field": "value", "before": "DE", "after": ["DE"]}]),
     ],
 )
-def test_difference__of_each_kind__is_told_by_its_path(
+def test_difference__of_each_kind__is_reported_by_its_path(
     before: dict[str, Any], after: dict[str, Any], expected: list[dict[str, Any]]
 ) -> None:
     assert list(history.find_differences(before, after)) == expected
@@ -65,11 +65,11 @@ def test_difference__of_each_kind__is_told_by_its_path(
     ],
     ids=["filled", "came", "went", "edited"],
 )
-def test_list__of_100_000_users__is_told_in_one_difference(before: Any, after: Any, expected: Any) -> None:
+def test_list__of_100_000_users__is_reported_in_one_difference(before: Any, after: Any, expected: Any) -> None:
     assert list(history.find_differences(before, after)) == [{"field": "userIds", **expected}]
 
 
-def test_rule__that_came_with_a_long_list__is_told_field_by_field() -> None:
+def test_rule__that_came_with_a_long_list__is_reported_field_by_field() -> None:
     rule = {"type": "users", "userIds": MANY[:10_000]}
     assert list(history.find_differences({"rules": []}, {"rules": [rule]})) == [
         {"field": "rules[0].type", "after": "users"},
@@ -129,7 +129,7 @@ def test_entry__of_a_common_change__tells_nothing_of_other_environments() -> Non
     assert entry["changes"] == [{"field": "owner", "after": "ada"}]
 
 
-def test_entry__with_more_differences_than_are_told__says_how_many() -> None:
+def test_entry__with_more_differences_than_are_reported__says_how_many() -> None:
     variants = [{"key": f"v{at}", "value": 0} for at in range(250)]
     entry = history.describe_change(
         change({"variants": variants}, {"variants": [{**variant, "value": 1} for variant in variants]}), "a"

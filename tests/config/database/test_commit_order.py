@@ -140,7 +140,7 @@ def test_arrived_since__transaction_that_commits_after_the_mark__tells_its_rows_
 
 
 @on_postgresql
-def test_arrived_since__number_of_a_transaction_to_come__is_not_told(production: Environment) -> None:
+def test_arrived_since__number_of_a_transaction_to_come__is_not_reported(production: Environment) -> None:
     mark = look()
     record(happen("a", "b"), production)
     Event.objects.filter(user_id="b").update(arrival=2**62)
@@ -148,14 +148,14 @@ def test_arrived_since__number_of_a_transaction_to_come__is_not_told(production:
     assert seen_since(mark) == ["a"]
 
 
-def test_arrived_since__rows_of_the_transaction_that_looks__are_told(production: Environment) -> None:
+def test_arrived_since__rows_of_the_transaction_that_looks__are_reported(production: Environment) -> None:
     mark = look()
     with transaction.atomic():
         record(happen("a"), production)
         assert seen_since(mark) == ["a"]
 
 
-def test_arrived_since__rows_that_the_transaction_of_the_mark_writes_later__are_told(
+def test_arrived_since__rows_that_the_transaction_of_the_mark_writes_later__are_reported(
     production: Environment, threads: Threads
 ) -> None:
     with transaction.atomic():

@@ -124,7 +124,7 @@ def test_listen__connection_replaced__hears_on_the_new_one(postgresql: None) -> 
     in_a_thread(listen_and_wait)
 
 
-def test_listen__connection__is_told_by_its_name(postgresql: None) -> None:
+def test_listen__connection__is_recognised_by_its_name(postgresql: None) -> None:
     def listen() -> None:
         Listener().listen()
         with connection.cursor() as cursor:

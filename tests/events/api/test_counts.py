@@ -165,7 +165,7 @@ def test_counts__nothing_happened__is_every_interval_empty(api: Any) -> None:
     assert all("other" not in each for each in found["series"])
 
 
-def test_counts__as_many_names_as_are_told__have_no_other(api: Any, production: Environment) -> None:
+def test_counts__as_many_names_as_are_reported__have_no_other(api: Any, production: Environment) -> None:
     for at in range(MOST_NAMES):
         happen(production, f"name {at}", NOON)
     found = data(api.get(PATH, {"from": "2026-01-30"}))
@@ -173,7 +173,7 @@ def test_counts__as_many_names_as_are_told__have_no_other(api: Any, production: 
     assert "other" not in found
 
 
-def test_counts__more_names_than_are_told__are_summed_up_beside_the_most_frequent(
+def test_counts__more_names_than_are_reported__are_summed_up_beside_the_most_frequent(
     api: Any, production: Environment
 ) -> None:
     happen(production, "other", *[NOON] * 5)  # a name that is as good as any
@@ -189,7 +189,7 @@ def test_counts__more_names_than_are_told__are_summed_up_beside_the_most_frequen
     assert sum(found["series"][1]["counts"].values()) == MOST_NAMES - 1
 
 
-def test_counts__name_that_is_told_because_of_another_day__is_told_by_name_everywhere(
+def test_counts__name_that_is_reported_because_of_another_day__is_reported_by_name_everywhere(
     api: Any, production: Environment
 ) -> None:
     for at in range(MOST_NAMES + 1):

@@ -174,7 +174,7 @@ def test_batch__some_bad_events__rejects_those_with_their_reason_and_stores_the_
 
 
 @pytest.mark.parametrize("sent", [None, 7, "view", [], [VIEW]])
-def test_event__that_is_no_object__is_told_so(api, sent):
+def test_event__that_is_no_object__gets_the_reason(api, sent):
     detail = {"field": "body", "code": "invalid_type", "message": "Must be a JSON object."}
     response = api.post("/v1/events", json.dumps(sent), content_type="application/json")
     assert error(response, 400, "validation_failed")["details"] == [detail]

@@ -126,7 +126,7 @@ def test_import__quote_that_does_not_close__refuses_the_file_whatever_is_to_be_s
     assert stored() == []
 
 
-def test_import__row_of_several_lines_that_is_skipped__is_told_with_all_of_them(tmp_path: Path) -> None:
+def test_import__row_of_several_lines_that_is_skipped__is_reported_with_all_of_them(tmp_path: Path) -> None:
     rows = [f'buy,"a\nb",{BEFORE}', 'buy,u,"a\nb"', f"buy,w,{BEFORE}"]
     file = write(tmp_path, "events.csv", "event,userId,timestamp", *rows)
     out, err = run("import_events", file, "--skip-invalid")
@@ -134,7 +134,7 @@ def test_import__row_of_several_lines_that_is_skipped__is_told_with_all_of_them(
     assert [line.partition(":")[0] for line in err.splitlines()] == ["skipped lines 4 to 5"]
 
 
-def test_import__id_of_another_event__is_told_by_its_line(tmp_path: Path) -> None:
+def test_import__id_of_another_event__is_reported_by_its_line(tmp_path: Path) -> None:
     EventFactory(id=UUID(ID), name="look")
     file = write(tmp_path, "events.ndjson", line(), line(id=ID))
     with pytest.raises(CommandError) as refusal:

@@ -145,7 +145,7 @@ def test_planner__share_typed_into_the_form__is_refused_because_it_could_be_a_pe
         ({"metric": "\0"}, "metric", ""),
     ],
 )
-def test_planner__bad_input__is_told_at_its_field(
+def test_planner__bad_input__is_reported_at_its_field(
     reader: AdminClient, typed: dict[str, str], field: str, message: str
 ) -> None:
     response = reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", **typed})

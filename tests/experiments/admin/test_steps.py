@@ -83,7 +83,7 @@ def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_
         ({"winner": "green", "opened_in": "staging"}, "__all__"),
     ],
 )
-def test_ship__unacceptable__is_told_where_it_was_typed(
+def test_ship__unacceptable__is_reported_where_it_was_typed(
     production: Environment, sent: dict[str, str], field: str
 ) -> None:
     experiment = run_experiment(production)
@@ -162,7 +162,7 @@ def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(produc
         ({"percentage": "50", "reason": ""}, "reason"),
     ],
 )
-def test_new_phase__unacceptable__is_told_where_it_was_typed(
+def test_new_phase__unacceptable__is_reported_where_it_was_typed(
     production: Environment, sent: dict[str, str], field: str
 ) -> None:
     experiment = run_experiment(production)
@@ -327,7 +327,7 @@ def test_form__of_a_draft__takes_whom_it_takes_in_and_what_it_drives(production:
         ("conditions", '[{"attribute": "plan", "operator": "is"}]', "conditions[0]"),
     ],
 )
-def test_form__unacceptable__is_told_where_it_was_typed(
+def test_form__unacceptable__is_reported_where_it_was_typed(
     production: Environment, field: str, typed: str, words: str
 ) -> None:
     draft = ExperimentFactory(key="d")

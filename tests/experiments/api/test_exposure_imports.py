@@ -154,9 +154,7 @@ def test_import__then_asked_for__is_the_imported_variant(production, tmp_path: P
 
 @pytest.mark.usefixtures("experiment")
 @pytest.mark.parametrize("is_told_by_flag", [False, True])
-def test_import__user_who_was_told_an_imported_variant__keeps_it(
-    production, tmp_path: Path, is_told_by_flag: bool
-) -> None:
+def test_import__user_who_got_an_imported_variant__keeps_it(production, tmp_path: Path, is_told_by_flag: bool) -> None:
     load(tmp_path, line(variant="control", hours=3))
     if is_told_by_flag:
         assert record_of_flag(production, "e", "control", asking("u", LATER)) == "control"
@@ -246,7 +244,7 @@ def test_import__experiment_that_takes_no_exposures__is_refused(
 
 
 @pytest.mark.usefixtures("experiment")
-def test_import__one_line__is_told_as_one(tmp_path: Path) -> None:
+def test_import__one_line__is_reported_as_one(tmp_path: Path) -> None:
     assert load(tmp_path, line()) == "Imported 1 exposure into e; 1 user was new.\n"
 
 

@@ -102,7 +102,7 @@ def test_results__breakdown__adjusts_for_all_values_goals_and_treatments(api, sh
         assert adjusted == pytest.approx(min(1, 3 * goals * least["unadjustedPValue"]))
 
 
-def test_results__breakdown_by_more_values_than_are_told__has_the_rest_as_one(api, production):
+def test_results__breakdown_by_more_values_than_are_reported__has_the_rest_as_one(api, production):
     experiment = open_shop(production, [])
     for at in range(30):
         Exposure.objects.create(

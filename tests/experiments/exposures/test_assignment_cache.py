@@ -185,7 +185,7 @@ def test_get_variant__known_user__asks_the_database_no_more(
         assert record_of_flag(production, "e", "other", asking("u", NOON)) == first[0]
 
 
-def test_get_variant__forced_in_between__is_told_anew_and_assigned_anew_afterwards(
+def test_get_variant__forced_in_between__is_answered_anew_and_assigned_anew_afterwards(
     experiment: Experiment, production: Environment
 ) -> None:
     who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}

@@ -216,7 +216,7 @@ def several(production: Environment, staging: Environment) -> dict[str, Experime
     return dict(sorted(made.items()))
 
 
-def test_variants__running_experiments__are_told_by_key_and_record_nothing(api, several):
+def test_variants__running_experiments__are_reported_by_key_and_record_nothing(api, several):
     answers = ask_all(api, "u")
 
     assert [each["experiment"] for each in answers] == list(several)
@@ -322,7 +322,7 @@ def test_audience__of_a_started_experiment__is_locked_but_for_testers(api, flag,
     assert changed == {**read, "forcedVariants": forced, "description": "new"}
 
 
-def test_percentage__of_nothing__is_told_and_kept(api):
+def test_percentage__of_nothing__is_reported_and_kept(api):
     created = data(api.post("/v1/experiments", {"key": "e", "variants": VARIANTS, "percentage": 0}), 201)
     assert created["percentage"] == 0
     data(api.post("/v1/experiments/e/start"))

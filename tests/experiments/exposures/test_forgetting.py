@@ -99,7 +99,7 @@ def test_erase_user__not_exposed__changes_an_experiment_only_by_its_anomalies(
     assert (analyse_experiment(experiment, NOON).guards != before) == is_anomaly
 
 
-def test_erase_user__anomaly_of_a_draft_named_by_id__is_told(production: Environment) -> None:
+def test_erase_user__anomaly_of_a_draft_named_by_id__is_reported(production: Environment) -> None:
     draft = ExperimentFactory(key="d")
     record([see("u", str(draft.pk), "purple")], production)
 

@@ -238,7 +238,7 @@ def test_assign__after_a_report__keeps_the_variant_that_was_seen(experiment: Exp
 
 
 @pytest.mark.parametrize("reported_before", [True, False])
-def test_assign__earlier_report_of_another_variant_comes_late__what_was_told_stands(
+def test_assign__earlier_report_of_another_variant_comes_late__what_was_answered_stands(
     experiment: Experiment, reported_before: bool
 ) -> None:
     if reported_before:

@@ -85,7 +85,7 @@ def test_metric_seen__ratio__looks_for_both_of_its_events(staging: Environment) 
         ((1, 3, 0), Level.WARNING, "Variants without users: c. The split is a 25.0 %, b 75.0 %."),
     ],
 )
-def test_weights__of_each_kind__are_told(weights: tuple[float, ...], status: str, message: str) -> None:
+def test_weights__of_each_kind__are_reported(weights: tuple[float, ...], status: str, message: str) -> None:
     variants = [{"key": key, "weight": weight} for key, weight in zip("abc", weights, strict=False)]
     assert find(ExperimentFactory(variants=variants), Check.WEIGHTS) == (status, message)
 
@@ -182,7 +182,7 @@ def test_group__part_that_another_one_has__is_a_problem() -> None:
     assert "belong to the experiment first" in message
 
 
-def test_common_users__running_ones_outside_of_the_group__are_told(staging: Environment) -> None:
+def test_common_users__running_ones_outside_of_the_group__are_reported(staging: Environment) -> None:
     mine = ExperimentFactory(key="mine", group={"key": "g", "from": 0, "to": 50})
     assert find(mine, Check.COMMON_USERS) == (Level.OK, "No running experiment can share users with this one.")
     ExperimentFactory(key="sibling", group={"key": "g", "from": 50, "to": 60}, running=True)

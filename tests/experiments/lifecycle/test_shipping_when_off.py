@@ -112,7 +112,7 @@ def test_reopen__flag_switched_off_since__is_refused(off: Experiment, production
 
 
 @pytest.mark.parametrize("enable", [True, False])
-def test_ship__flag_that_is_on__must_not_be_told_to_be(production: Environment, enable: bool) -> None:
+def test_ship__flag_that_is_on__must_not_be_switched_on(production: Environment, enable: bool) -> None:
     run_experiment(production)
     record_clear_winner(production)
     with pytest.raises(ValidationFailed, match="enable: Must be left out: the flag button is on already"):

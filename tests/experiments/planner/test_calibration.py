@@ -121,7 +121,7 @@ def test_calibrate__everybody_converts__is_refused() -> None:
         calibrate(experiment, at=NOW, rounds=2, looks=2)
 
 
-def test_calibrate__metric_that_nobody_did__is_told_as_untested_beside_the_others(experiment: Experiment) -> None:
+def test_calibrate__metric_that_nobody_did__is_reported_as_untested_beside_the_others(experiment: Experiment) -> None:
     both = ExperimentFactory(key="both", metrics=["purchase", "nobody"], running=True)
     for number in range(120):
         assign(both.pk, f"user-{number}", "control", NOON)

@@ -147,7 +147,7 @@ def test_sample__percentile_of_values_below_zero__caps_nothing(production: Envir
     assert sampled(capped, production).sums.y == 0
 
 
-def test_sample__more_users_than_are_looked_at__is_told_with_the_number_of_all(
+def test_sample__more_users_than_are_looked_at__is_reported_with_the_number_of_all(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sample, "MOST_USERS", 5)

@@ -135,7 +135,7 @@ def test_simulate_aa__refused_after_all__leaves_no_file_but_one_that_was_there(t
 
 
 @pytest.mark.usefixtures("experiment")
-def test_simulate_aa__too_few_splits__are_told_and_not_kept() -> None:
+def test_simulate_aa__too_few_splits__are_reported_and_not_kept() -> None:
     kept = "Not stored for the checklist, which requires at least 200 splits: purchase."
     assert run("e", "--rounds", "199", "--looks", "1").splitlines()[-1] == kept
     assert not Calibration.objects.exists()

@@ -155,7 +155,7 @@ def test_simulate__same_seed__draws_the_same_and_another_one_does_not() -> None:
     assert once != other
 
 
-def test_simulate__progress__is_told_of_each_split() -> None:
+def test_simulate__progress__is_reported_for_each_split() -> None:
     progress: list[int] = []
     simulate(population(200), HALVES, rounds=3, looks=1, seed=1, on_progress=progress.append)
     assert progress == [1, 1, 1]

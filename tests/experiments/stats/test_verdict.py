@@ -144,7 +144,7 @@ def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, contr
 
 
 @pytest.mark.parametrize("users", [{}, {"control": 100, "treatment": 900, "other": 100}])
-def test_harmed__guardrails_by_treatment__are_told_whatever_else_decides(users):
+def test_harmed__guardrails_by_treatment__are_reported_whatever_else_decides(users):
     given = inputs(
         signups(control=1000, treatment=1000, other=1000),
         errors(control=500, treatment=700, other=500),

@@ -43,7 +43,7 @@ def test_list__driven_flag__tells_the_experiment(driven: Flag) -> None:
     assert "experiment checkout: control 50 → off / treatment 50 → on; 50 % of everyone" in shown
 
 
-def test_try__tester_of_the_experiment__is_told_why(driven: Flag) -> None:
+def test_try__tester_of_the_experiment__gets_the_reason(driven: Flag) -> None:
     sent = {"user_id": "qa", "attributes": "{}", "opened_in": "production"}
     shown = text_of(sign_in().post(address("try_it", driven), sent))
     assert "Experiment checkout decides, serves on" in shown

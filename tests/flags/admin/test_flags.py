@@ -336,7 +336,7 @@ def test_bulk_delete__is_not_offered_and_does_nothing(flag: Flag) -> None:
     assert Flag.objects.exists()
 
 
-def test_history__every_door__is_told_with_who_when_why_and_what(flag: Flag, production: Environment) -> None:
+def test_history__every_door__is_reported_with_who_when_why_and_what(flag: Flag, production: Environment) -> None:
     update_flag(
         key=flag.key,
         environment=production,

@@ -181,7 +181,7 @@ def test_list__selected_flags__are_promoted_together(admin: AdminClient) -> None
     assert [change.key for change in Change.objects.since(before)] == ["a", "b"]
 
 
-def test_list__flag_that_is_gone_by_now__is_told(admin: AdminClient) -> None:
+def test_list__flag_that_is_gone_by_now__is_reported(admin: AdminClient) -> None:
     answer = admin.post(f"{LIST}promote/", {"flags": "a,gone", "way": "staging:production"})
 
     assert answer.url == LIST

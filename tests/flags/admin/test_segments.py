@@ -211,7 +211,7 @@ def test_history__of_long_lists__tells_what_came_and_went(large: Segment) -> Non
     assert "Added 100,000 (user-000000, user-000001, user-000002" in shown
 
 
-def test_change_log__of_long_lists__is_told_without_reading_them(large: Segment) -> None:
+def test_change_log__of_long_lists__is_reported_without_reading_them(large: Segment) -> None:
     response = sign_in().get(LOG)
     newest = response.context["cl"].result_list[0]
     assert newest.get_deferred_fields() == {"before", "after"}

@@ -146,12 +146,12 @@ def test_try__at_a_moment_to_come__moves_the_clock_of_todays_configuration(produ
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Adak"])
-def test_try__at_the_last_moment_that_there_is__is_told_in_utc(flag: Flag, settings: Any, zone: str) -> None:
+def test_try__at_the_last_moment_that_there_is__is_reported_in_utc(flag: Flag, settings: Any, zone: str) -> None:
     settings.TIME_ZONE = zone
     assert "at 31 Dec 9999, 23:59:59 UTC" in text_of(tried(flag, at="9999-12-31T23:59:59"))
 
 
-def test_try__prerequisites_and_segments__are_told(production: Environment) -> None:
+def test_try__prerequisites_and_segments__are_reported(production: Environment) -> None:
     create_segment(key="testers", conditions=IS_PRO["conditions"], actor=ACTOR, at=NOON)
     create_flag(key="parent", environment=production, actor=ACTOR, at=NOON)
     flag = create_flag(

@@ -140,7 +140,7 @@ def test_usage__last_evaluated__is_not_that_of_an_earlier_flag(api: Any, product
 
 
 @pytest.mark.usefixtures("flag")
-def test_usage__archived_flag__is_told(api: Any, production: Environment) -> None:
+def test_usage__archived_flag__is_reported(api: Any, production: Environment) -> None:
     count(production, START + 29 * DAY, on=1)
     data(api.post("/v1/flags/f/archive"))
     assert data(api.get(PATH))["total"] == 1

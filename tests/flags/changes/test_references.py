@@ -276,7 +276,7 @@ def test_in_use__by_very_many__names_some_and_counts_the_rest() -> None:
 
 
 @pytest.mark.parametrize(("key", "other"), [("a.b", "axb"), ("a_b", "axb"), ("A", "a")])
-def test_in_use__keys_that_look_alike__are_told_apart(key: str, other: str) -> None:
+def test_in_use__keys_that_look_alike__are_distinguished(key: str, other: str) -> None:
     segment(key)
     segment(other)
     segment("asks", other)

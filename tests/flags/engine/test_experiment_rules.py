@@ -196,7 +196,7 @@ def test_rule__condition_that_the_clock_changes__is_known_to_the_timetable() -> 
 # --- which flags go by which experiments -----------------------------------------------------------------------------
 
 
-def test_experiments__flags_and_those_that_need_them__are_told_by_key() -> None:
+def test_experiments__flags_and_those_that_need_them__are_reported_by_key() -> None:
     configuration = among(
         {"key": "driven", "rules": [experiment_rule("one")]},
         {"key": "needing", "prerequisites": [{"flag": "driven"}]},

@@ -124,7 +124,7 @@ def test_resolve__anonymous_user__meets_no_condition_on_the_user_id(operator: st
         assert resolve(configuration.flags["f"], context(configuration))[0].enabled is is_missing
 
 
-def test_resolve__prerequisite_that_a_hash_decides__cannot_be_told_either() -> None:
+def test_resolve__prerequisite_that_a_hash_decides__cannot_be_resolved_either() -> None:
     configuration = among(
         {"key": "f", "rules": [], "prerequisites": [{"flag": "p"}]},
         {"key": "g", "rules": [], "prerequisites": [{"flag": "q"}]},

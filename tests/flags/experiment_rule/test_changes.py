@@ -16,7 +16,9 @@ from tests.flags.engine.experiments import experiment_rule
 from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, refusal, revision, rules_of, write
 
 
-def test_put_rule__flag_with_rules__comes_first_and_is_told_by_one_change(flag: Flag, production: Environment) -> None:
+def test_put_rule__flag_with_rules__comes_first_and_is_reported_by_one_change(
+    flag: Flag, production: Environment
+) -> None:
     before = revision()
     write(driving.put_rule, production, rule=RULE)
 

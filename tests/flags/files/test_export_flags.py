@@ -22,7 +22,7 @@ from tests.threads import SECONDS, Threads
 pytestmark = pytest.mark.django_db
 
 
-def test_export__everything__is_told_in_order(everything: None) -> None:
+def test_export__everything__is_reported_in_order(everything: None) -> None:
     found = json.loads(run("export_flags", "--format", "json"))
 
     assert [each["key"] for each in found["segments"]] == ["inner", "outer", "unused"]

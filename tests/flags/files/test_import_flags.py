@@ -35,7 +35,7 @@ def test_import__what_was_exported__changes_nothing(
     assert revision() == before
 
 
-def test_import__told_to_who_cannot_read_it__is_no_failure(
+def test_import__written_for_somebody_who_cannot_read_it__is_no_failure(
     production: Environment, file: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_flag(key="f", environment=production, **WRITE)
@@ -151,7 +151,7 @@ def test_import__archived__is_put_aside_and_taken_back(production: Environment, 
     assert Flag.objects.get().archived_at is None
 
 
-def test_import__from_stdin__is_yaml_unless_told_otherwise(
+def test_import__from_stdin__is_yaml_unless_named_otherwise(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def send(raw: bytes) -> None:
@@ -187,7 +187,7 @@ def test_import__dry_run__tells_everything_and_writes_nothing(everything: None, 
     assert f"Dry run: {run('import_flags', path).splitlines()[-1]}" == dry.splitlines()[-1]
 
 
-def test_import__everything_wrong__is_told_at_once_and_nothing_is_written(everything: None, file: Any) -> None:
+def test_import__everything_wrong__is_reported_at_once_and_nothing_is_written(everything: None, file: Any) -> None:
     flags: list[Any] = [
         {"key": "new", "environments": {"moon": ON}},
         {"key": "broken", "prerequisites": [{"flag": "gone"}], "owner": 1},
@@ -314,7 +314,7 @@ def test_import__changed_flags__takes_no_query_for_each(
             run("import_flags", path)
 
 
-def test_guide__file__is_imported_and_told_as_it_stands_there(production: Environment, folder: Path) -> None:
+def test_guide__file__is_imported_and_reported_as_it_stands_there(production: Environment, folder: Path) -> None:
     page = read_page("flags-as-code.md")
     _, (_, printed), (_, printed_lines) = code_blocks(page)
     path = folder / "flags.yaml"

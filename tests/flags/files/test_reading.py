@@ -76,7 +76,7 @@ def errors_of(file: File) -> list[str]:
     return list(file.refused(file.content.defects).defects)
 
 
-def test_read__everything_wrong__is_told_at_once_by_its_line() -> None:
+def test_read__everything_wrong__is_reported_at_once_by_its_line() -> None:
     expected = ERRORS.replace("\n ", " ").splitlines()
     found = errors_of(read_yaml(WRONG))
     assert len(found) == len(expected)
@@ -96,7 +96,7 @@ def test_read__one_environment__leaves_the_others_out() -> None:
     assert entry.states == {"staging": {"enabled": True, "rules": []}}
 
 
-def test_read__json__is_told_by_its_line_as_well() -> None:
+def test_read__json__is_reported_by_its_line_as_well() -> None:
     file = read(b'{"version": 1,\n"flags": [{"key": "a",\n"owner": 1}]}', name="f.json", form="json")
     assert errors_of(file) == ["f.json, line 3: flags[0] (a): owner: Must be a string."]
 
@@ -132,7 +132,7 @@ def test_read__text_that_cannot_be_taken__is_refused(raw: bytes, message: str) -
         ),
     ],
 )
-def test_read__another_shape__is_told(text: str, message: str) -> None:
+def test_read__another_shape__is_reported(text: str, message: str) -> None:
     [line] = errors_of(read_yaml(text))
     assert line.startswith(f"flags.yaml, {message}")
 

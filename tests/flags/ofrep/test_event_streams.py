@@ -55,7 +55,7 @@ def test_origin__that_an_operator_has_set__is_that(settings, monkeypatch, url, p
     assert origin(RequestFactory().post("/", secure=secure)) == "https://flags.example.com"
 
 
-def test_offer__told__is_a_stream_of_the_environment_with_a_token_for_it():
+def test_offer__made__is_a_stream_of_the_environment_with_a_token_for_it():
     [stream] = [stream.document() for stream in OFFER.streams(NOON)]
     assert stream.keys() == {"type", "url", "inactivityDelaySec"}
     assert (stream["type"], stream["inactivityDelaySec"]) == ("sse", 120)
@@ -66,7 +66,7 @@ def test_offer__told__is_a_stream_of_the_environment_with_a_token_for_it():
     assert (ticket.key_id, ticket.since) == ("17", NOON)
 
 
-def test_offer__told_again__is_the_same_for_a_while_so_that_nobody_opens_the_stream_anew():
+def test_offer__made_again__is_the_same_for_a_while_so_that_nobody_opens_the_stream_anew():
     assert (
         OFFER.streams(NOON)
         == OFFER.streams(NOON + timedelta(minutes=29))

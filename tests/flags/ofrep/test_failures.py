@@ -139,7 +139,7 @@ def test_caller__with_its_key_in_either_header__is_answered(key):
 
 
 @both
-def test_caller__with_a_key_of_another_environment_than_it_names__is_told(key, path):
+def test_caller__with_a_key_of_another_environment_than_it_names__is_reported(key, path):
     answer = send("POST", path, GOOD, {"X-Environment": "staging"}, key=key)
     assert "X-Environment" in failure(answer, 400, "GENERAL", path=path)
 
@@ -202,7 +202,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @both
-def test_defect__of_ours__is_told_and_logged(key, broken, path, caplog):
+def test_defect__of_ours__is_reported_and_logged(key, broken, path, caplog):
     broken(ZeroDivisionError("a secret"))
     answer = send("POST", path, GOOD, key=key)
     assert "secret" not in failure(answer, 500, "GENERAL", path=path)
@@ -210,7 +210,7 @@ def test_defect__of_ours__is_told_and_logged(key, broken, path, caplog):
 
 
 @both
-def test_defect__outside_of_the_view__is_told(key, path, monkeypatch):
+def test_defect__outside_of_the_view__is_reported(key, path, monkeypatch):
     monkeypatch.setattr("django.middleware.common.CommonMiddleware.process_request", lambda *_: 1 / 0)
     failure(send("POST", path, GOOD, key=key), 500, None)
 

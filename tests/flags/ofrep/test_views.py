@@ -94,7 +94,7 @@ def test_one__attribute_named_like_the_user_id__is_not_taken_for_it(api):
 
 
 @pytest.mark.parametrize("key", ["no-such-flag", "F", "a/b", "a b", "ü", "f%00", "..x", "f/", "x" * 3000])
-def test_one__key_that_no_flag_has__is_told_back(api, key):
+def test_one__key_that_no_flag_has__is_sent_back(api, key):
     create(api)
     response = one(api, key.replace("ü", "%C3%BC").replace(" ", "%20"), {"targetingKey": "u"})
     assert response.status_code == 404
@@ -184,7 +184,7 @@ def test_rule__for_keys_that_may_read_rules__is_named(api, client_of, scope):
     assert rule.items() <= by_key(ask_all(client, context))["f"]["metadata"].items()
 
 
-def test_rule__for_keys_of_scope_client__is_never_told(api, client_of):
+def test_rule__for_keys_of_scope_client__is_never_shown(api, client_of):
     client = client_of(Scope.CLIENT)
     data(api.post("/v1/segments", {"key": "secret-segment", "userIds": ["u"]}), 201)
     create(api, "base", description="Secret description", tags=["secret-tag"], owner="secret-owner")

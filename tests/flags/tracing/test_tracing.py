@@ -120,7 +120,7 @@ def test_explain__share_by_attribute_that_is_missing__has_no_bucket() -> None:
     assert rule["steps"] == [{**step, "passed": False}]
 
 
-def test_explain__rule_behind_the_one_that_decides__is_told_as_shadowed() -> None:
+def test_explain__rule_behind_the_one_that_decides__is_reported_as_shadowed() -> None:
     first, second, third = trace_of([{**ALL, "enabled": False}, ALL, ALL])["rules"]
     assert first["steps"] == [{"test": "enabled", "passed": False}]
     assert (second["matches"], second["isServed"]) == (True, True)
@@ -193,7 +193,7 @@ def test_explain__split__has_the_bucket() -> None:
     assert trace["variant"] == ("red" if at < 50_000 else "blue")
 
 
-def test_explain__segments_that_ask_for_each_other__are_told_once() -> None:
+def test_explain__segments_that_ask_for_each_other__are_reported_once() -> None:
     """If conditions were repeated wherever they are named, each level would have 100 times as many."""
     segments = [{"key": "s0", "conditions": [PRO]}]
     for level in range(1, 10):
@@ -204,7 +204,7 @@ def test_explain__segments_that_ask_for_each_other__are_told_once() -> None:
     assert json.dumps(trace).count('"conditions"') == 10
 
 
-def test_explain__long_values__are_told_by_their_beginning() -> None:
+def test_explain__long_values__are_reported_by_their_beginning() -> None:
     long = {"attribute": "bio", "operator": "exists"}
     for value in ("x" * 5_000, ["x"] * 500, {"a": "x" * 500}):
         [rule] = trace_of([{"type": "attribute", "conditions": [long]}], {"bio": value})["rules"]

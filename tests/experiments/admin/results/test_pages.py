@@ -54,7 +54,7 @@ def running() -> Experiment:
     return experiment
 
 
-def test_results__of_users_and_events__are_told_in_words(running: Experiment) -> None:
+def test_results__of_users_and_events__are_reported_in_words(running: Experiment) -> None:
     page = sign_in().get(address(running))
     text = text_of(page)
     assert "Keep running" in text
