@@ -66,6 +66,15 @@ def test_pages__of_everything__give_axe_nothing_to_complain_about(visit: Visit) 
     assert found == [], "\n".join(found)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_chooser_of_rights__at_any_width__fits(visit: Visit, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 844})
+    visit.open("/admin/auth/group/add/")
+    box = visit.page.locator(".selector-chosen").bounding_box()
+    assert box
+    assert box["x"] + box["width"] <= width
+
+
 OTHER_TAGS = "[data-section-id^='tag/']:not([data-section-id^='tag/Flags'])"
 """Redoc shows all operations alike, so those of one tag are enough."""
 
