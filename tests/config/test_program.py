@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from config.database import timeouts
 from config.management import migrating, program
 from config.management.commands import serve
 from tests.config.test_checks import SECURE
@@ -172,6 +173,30 @@ def test_serve__asked_to_migrate__does_so_first(started: list[bool], monkeypatch
     monkeypatch.setattr(serve, "migrate", lambda _: recorder.record_applied("events", "0004_arrival"))
     call_command("serve", "--migrate", port=0, stdout=StringIO())
     assert started
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite does not limit statements")
+def test_serve__told_to_migrate__gives_migrations_the_time_of_commands(
+    started: list[bool], monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    limits: list[str] = []
+
+    def read_limit(*_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            limits.append(cursor.fetchone()[0])
+
+    settings.DATABASE_TIMEOUT, settings.DATABASE_LONG_TIMEOUT = 7, 77
+    monkeypatch.setattr(timeouts._process, "seconds", None)
+    monkeypatch.setattr(serve, "limit_process", timeouts.limit_process)
+    monkeypatch.setattr(serve, "migrate", read_limit)
+    monkeypatch.setattr(serve, "require_schema", read_limit)
+    try:
+        call_command("serve", "--migrate", port=0, stdout=StringIO())
+    finally:
+        timeouts.limit_process(timeouts.UNLIMITED)
+    assert limits == ["77s", "7s"]
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from django.db import Error, connection
 
 from config.database.outages import is_outage
 from config.database.schema import SchemaIsBehind, require_schema
-from config.database.timeouts import limit_process
+from config.database.timeouts import limit_process, long_statements
 from config.management.migrating import migrate
 from config.management.program import words_of
 from config.serving.listening import CannotListen, listen, listen_for_streams
@@ -62,7 +62,8 @@ class Command(BaseCommand):
         try:
             limit_process(settings.DATABASE_TIMEOUT)
             if applies:
-                migrate(self.stdout)
+                with long_statements():  # as in the command: an index of a large table takes minutes
+                    migrate(self.stdout)
             require_schema()
         except SchemaIsBehind as error:
             raise CommandError(f"{error}, or serve with --migrate.") from error
