@@ -4,8 +4,11 @@
 import os
 import sys
 
-from config.management.program import run
-
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    sys.exit(run(sys.argv))
+    try:
+        from config.management.program import run
+
+        sys.exit(run(sys.argv))
+    except KeyboardInterrupt:  # while all this is imported, for example
+        sys.exit(130)

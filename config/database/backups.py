@@ -1,4 +1,4 @@
-"""Backups of the whole database: SQLite's online backup, and `pg_dump` and `pg_restore` of PostgreSQL."""
+"""Backups of the whole database: SQLite's online backup, and the client programs of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from django.conf import settings
@@ -43,8 +44,7 @@ def restore(file: Path) -> None:
     if connection.vendor == "sqlite":
         _restore_sqlite(file)
     else:
-        options = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-        _run(["pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(file)])
+        _restore_postgresql(file)
     for left_over in ("state", "signal"):  # what workers of this host knew of the database before
         (settings.RUNTIME_DIR / left_over).unlink(missing_ok=True)
 
@@ -93,24 +93,99 @@ def _restore_sqlite(file: Path) -> None:
         raise BackupFailed(f"{file} cannot be restored: {error}.") from error
 
 
+_EMPTY = """
+BEGIN;
+SET client_min_messages = warning;
+DO $$
+DECLARE own record;
+BEGIN
+    FOR own IN
+        SELECT format('%I.%I', nspname, relname) AS name,
+            CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE'
+                WHEN 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END AS kind
+        FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND nspname !~ '^pg_' AND nspname <> 'information_schema'
+            AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
+        ORDER BY relkind = 'S' -- those of a column go with their table
+    LOOP
+        -- CASCADE may have dropped it already.
+        EXECUTE format('DROP %s IF EXISTS %s CASCADE', own.kind, own.name);
+    END LOOP;
+END $$;
+"""
+"""Drops all tables, also those that the backup does not have, because it is of an older version."""
+
+
+def _restore_postgresql(file: Path) -> None:
+    """Have psql execute what pg_restore makes of the file, in one transaction that ends only if both succeed."""
+    read = ["pg_restore", "--clean", "--if-exists", "--no-owner", "--no-privileges", "--file=-", str(file)]
+    write = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--file=-"]
+    reader, writer = _program(read), _program(write)
+    with TemporaryFile("w+") as errors:
+        psql = subprocess.Popen(  # noqa: S603 (a program by its full path)
+            writer, env=_environment(), stdin=subprocess.PIPE, stderr=errors, text=True
+        )
+        try:
+            problem = _feed(psql, reader)
+        finally:
+            if psql.poll() is None:  # it must not take the end of its input for the end of the backup
+                psql.kill()
+            psql.wait()
+        errors.seek(0)
+        if lines := errors.read().strip().splitlines():
+            raise BackupFailed(f"psql failed: {lines[0]}")
+    if problem or psql.returncode:
+        raise BackupFailed(problem or f"psql failed: it ended with {psql.returncode}")
+
+
+def _feed(psql: subprocess.Popen[str], reader: Sequence[str]) -> str:
+    """Give psql the transaction, and return the problem of pg_restore."""
+    assert psql.stdin is not None  # noqa: S101 (it is a pipe)
+    try:
+        psql.stdin.write(_EMPTY)
+        psql.stdin.flush()
+        done = subprocess.run(  # noqa: S603 (a program by its full path)
+            reader, stdout=psql.stdin, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            return f"pg_restore failed: {_first_line(done)}"
+        psql.stdin.write("COMMIT;\n")
+        psql.stdin.close()
+    except BrokenPipeError:
+        pass  # psql has ended, and says why
+    psql.wait()
+    return ""
+
+
 def _run(command: Sequence[str]) -> None:
     """Run a program of PostgreSQL's. The password goes by the environment, where other users do not see it."""
+    done = subprocess.run(  # noqa: S603 (a program by its full path)
+        _program(command), env=_environment(), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BackupFailed(f"{command[0]} failed: {_first_line(done)}")
+
+
+def _program(command: Sequence[str]) -> list[str]:
     program = shutil.which(command[0])
     if program is None:
         raise BackupFailed(f"{command[0]} is not installed; install the client programs of PostgreSQL.")
-    done = subprocess.run(  # noqa: S603 (a program by its full path)
-        [program, *command[1:]], env={**os.environ, **_place()}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise BackupFailed(f"{command[0]} failed: {lines[0]}")
+    return [program, *command[1:]]
 
 
-def _place() -> dict[str, str]:
-    """Return where the database is, in the variables that PostgreSQL's programs read."""
+def _first_line(done: subprocess.CompletedProcess[str]) -> str:
+    return next(iter(done.stderr.strip().splitlines()), f"it ended with {done.returncode}")
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment, with where the database is in the variables that PostgreSQL's programs read."""
     own: dict[str, Any] = connection.settings_dict
     names = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD", "NAME": "PGDATABASE"}
     place = {variable: str(own[name]) for name, variable in names.items() if own.get(name)}
     options = own.get("OPTIONS", {})
     of_libpq = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
-    return place | {variable: str(options[name]) for name, variable in of_libpq.items() if name in options}
+    return {
+        **os.environ,
+        **place,
+        **{variable: str(options[name]) for name, variable in of_libpq.items() if name in options},
+    }

@@ -14,7 +14,11 @@ from typing import Any
 import orjson
 
 from config.logs.addresses import address_of
+from config.logs.lines import without_secrets
 from config.logs.watching import Answered
+
+_PREFIX_OF_KEYS = "hyd_"
+"""A client may put its key into a path or a request id by mistake. Looking for it costs less than replacing secrets."""
 
 _Entry = tuple[float, str, str, int, float, int | None, str, str, str]
 _FIELDS = ("method", "path", "status", "ms", "bytes", "operation", "request", "address")
@@ -42,8 +46,8 @@ class AccessLog:
         """Write the lines that wait."""
         lines = [self._write_line(self._waiting.popleft()) for _ in range(len(self._waiting))]
         if lines:
-            out = self._out or sys.stderr
-            out.write("".join(lines))
+            out, text = self._out or sys.stderr, "".join(lines)
+            out.write(without_secrets(text) if _PREFIX_OF_KEYS in text else text)
             out.flush()
 
 

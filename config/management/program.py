@@ -19,8 +19,11 @@ from config.database.outages import is_outage
 from config.database.schema import SchemaIsBehind, require_schema
 from config.logs.starting import watch_errors
 
-_OF_THE_SYSTEM = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
-"""Errors of files that are no defect of a command: no right to a file, or no room on a disk."""
+_OF_THE_SYSTEM = (
+    *(errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS),
+    *(errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR),
+)
+"""Errors of files that are no defect of a command: no right to a file, no room on a disk, or a path that is none."""
 
 
 _NO_RIGHT = "42501"
@@ -36,6 +39,8 @@ def run(arguments: Sequence[str]) -> str | int | None:
             execute_from_command_line([*arguments])
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except EOFError:
+        return "Nothing was changed: the command asks, and its input has ended. Use --no-input if it has that option."
     except (ImproperlyConfigured, SystemCheckError, Error, OSError) as error:
         words = None
         if "--traceback" not in arguments:

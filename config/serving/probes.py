@@ -18,6 +18,7 @@ from django.http import HttpResponse, JsonResponse
 from config import snapshot
 from config.api.authentication import why_not_local
 from config.database import open_connections
+from config.logs.request_ids import request_id_of
 from config.monitoring import metrics
 from config.monitoring.exposition import render
 from config.snapshot import Lateness
@@ -27,7 +28,7 @@ _NO_STATE = "The database does not answer, and no last known state is stored on 
 _STOPPING = "This server is stopping."
 
 
-def report(environ: Mapping[str, Any], *, is_stopping: bool) -> HttpResponse | None:
+def report(environ: dict[str, Any], *, is_stopping: bool) -> HttpResponse | None:
     """Return the answer to a request without a body, or None if the request is not for a probe."""
     if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
         return None
@@ -42,6 +43,7 @@ def report(environ: Mapping[str, Any], *, is_stopping: bool) -> HttpResponse | N
         case _:
             return None
     response["Cache-Control"] = "no-store"
+    response["X-Request-Id"] = request_id_of(environ)
     response["Content-Length"] = str(len(response.content))
     return response
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPException
 from urllib.parse import SplitResult
 
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 from config.webhooks.addresses import Refused, host_of, port_of, resolve, split
@@ -41,33 +45,55 @@ def send(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
         problem = "" if 200 <= status < 300 else _describe_status(status)
     except Refused as refusal:
         problem = str(refusal)
-    except (HTTPError, OSError, ValueError) as error:
+    except (HTTPError, HTTPException, OSError, ValueError) as error:
         problem = _describe(error)
     return Outcome(status, problem, round(time.monotonic() - begun, 3))
 
 
 def _post(parts: SplitResult, body: bytes, headers: Mapping[str, str]) -> int:
     """Connect to the address that was checked, so that the name cannot get another one in between."""
-    host, timeout = host_of(parts), Timeout(total=SECONDS)
-    address, port = resolve(host, port_of(parts)), port_of(parts)
-    pool: HTTPConnectionPool
+    host, port = host_of(parts), port_of(parts)
+    begun, address = time.monotonic(), resolve(host, port)
     if parts.scheme == "https":
-        pool = HTTPSConnectionPool(address, port, timeout=timeout, ssl_context=_context(), server_hostname=host)
-    else:
-        pool = HTTPConnectionPool(address, port, timeout=timeout)
-    target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    with pool:
-        answer = pool.urlopen(
-            "POST",
-            target,
-            body=body,
-            headers={"Host": parts.netloc, "User-Agent": "Halyard", "Content-Type": "application/json", **headers},
-            retries=False,
-            redirect=False,
-            preload_content=False,
+        connection: HTTPConnection = HTTPSConnection(
+            address, port, timeout=SECONDS, ssl_context=_context(), server_hostname=host
         )
-        answer.close()
-        return answer.status
+    else:
+        connection = HTTPConnection(address, port, timeout=SECONDS)
+    with closing(connection):
+        connection.connect()
+        with _cut_off(connection, SECONDS - (time.monotonic() - begun)):
+            connection.request(
+                "POST",
+                f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}",
+                body=body,
+                headers={"Host": parts.netloc, "User-Agent": "Halyard", "Content-Type": "application/json", **headers},
+                preload_content=False,
+            )
+            return connection.getresponse().status
+
+
+@contextmanager
+def _cut_off(connection: HTTPConnection, seconds: float) -> Iterator[None]:
+    """End a request after so many seconds. The timeout of a socket begins anew with each byte that it gets."""
+    is_late = threading.Event()
+
+    def cut() -> None:
+        is_late.set()
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(seconds, 0), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (HTTPError, HTTPException, OSError):
+        if is_late.is_set():
+            raise TimeoutError from None  # that the connection ended is not the reason
+        raise
+    finally:
+        timer.cancel()
 
 
 @cache

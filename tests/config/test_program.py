@@ -92,6 +92,7 @@ def test_manage__traceback_wanted__is_shown(tmp_path: Path) -> None:
         (NotSupportedError("PostgreSQL 14 or later is required"), "The database cannot be used: PostgreSQL 14"),
         (PermissionError(13, "Permission denied", "out.csv"), "out.csv: Permission denied."),
         (OSError(28, "No space left on device", "out.csv"), "out.csv: No space left on device."),
+        (OSError(36, "File name too long", "xx"), "xx: File name too long."),
     ],
 )
 def test_explain__what_an_operator_can_cause__is_said(error: Exception, words: str) -> None:
@@ -120,6 +121,14 @@ def test_run__interrupted__ends_like_a_signal(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(program, "execute_from_command_line", interrupt)
     assert program.run(["manage.py", "maintain"]) == 130
+
+
+def test_run__input_that_ended__is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(_: object) -> None:
+        raise EOFError
+
+    monkeypatch.setattr(program, "execute_from_command_line", ask)
+    assert str(program.run(["manage.py", "restore"])).startswith("Nothing was changed")
 
 
 # --- serve -----------------------------------------------------------------------------------------------------------

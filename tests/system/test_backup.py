@@ -25,7 +25,9 @@ PAUSE = 0.3
 
 def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "manage.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=server.environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, env=server.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
 
 
 def track(server: Server, count: int) -> None:
@@ -85,6 +87,48 @@ def test_backup__of_a_million_events_under_traffic__fails_nothing_and_has_what_w
     assert count_filled(server.environment["DATABASE_URL"]) == EVENTS
 
 
+def query(server: Server, statement: str) -> str:
+    """Execute a statement, and return its first row as text."""
+    code = f"from django.db import connection as c; u = c.cursor(); u.execute({statement!r})"
+    done = run(server, "shell", "--no-imports", "-c", f"{code}; print(u.description and u.fetchone())")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_restore__into_the_database_of_a_newer_version__leaves_none_of_its_tables(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server, file = start_server(), tmp_path / "halyard.backup"
+    make_flags(server)
+    assert run(server, "backup", str(file)).returncode == 0
+    assert server.stop() == 0
+    flags = query(server, "SELECT count(*) FROM flags_flag")
+    query(server, "CREATE TABLE newer (id integer PRIMARY KEY, flag uuid REFERENCES flags_flag (id))")
+    query(server, "INSERT INTO newer SELECT 1, id FROM flags_flag LIMIT 1")
+    query(server, "CREATE VIEW newer_view AS SELECT id FROM flags_flag")
+
+    damaged = tmp_path / "damaged.backup"
+    damaged.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    refused = run(server, "restore", str(damaged), "--no-input")
+    assert refused.returncode == 1
+    assert len(refused.stderr.splitlines()) == 1
+    assert query(server, "SELECT count(*) FROM newer") == "(1,)"
+
+    restored = run(server, "restore", str(file), "--no-input")
+    assert restored.returncode == 0, restored.stderr
+    for name in ("newer", "newer_view"):
+        assert f"class {name.replace('_', '')}(" not in run(server, "inspectdb", name, "--include-views").stdout.lower()
+    assert query(server, "SELECT count(*) FROM flags_flag") == flags
+    assert run(server, "migrate", "--check").returncode == 0
+
+
+def test_restore__that_cannot_ask__changes_nothing(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "halyard.backup"
+    assert run(server, "backup", str(file)).returncode == 0
+    done = run(server, "restore", str(file))
+    assert (done.returncode, done.stderr.startswith("Nothing was changed")) == (1, True)
+
+
 def test_backup__that_cannot_be__says_why_in_one_line(server: Server, tmp_path: Path) -> None:
     existing, other = tmp_path / "existing", tmp_path / "other"
     existing.write_text("mine")
@@ -92,6 +136,8 @@ def test_backup__that_cannot_be__says_why_in_one_line(server: Server, tmp_path: 
     for arguments, words in (
         (("backup", str(existing)), f"{existing} exists; name a new file."),
         (("backup", str(tmp_path / "none" / "file")), "No such file or directory."),
+        (("backup", str(existing / "file")), "Not a directory."),
+        (("backup", str(tmp_path / ("x" * 250))), "File name too long."),
         (("restore", str(tmp_path / "none")), "is no file."),
         (("restore", str(other), "--no-input"), f"{other} is no backup of "),
     ):

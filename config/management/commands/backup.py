@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,5 +35,6 @@ class Command(OperatorCommand):
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}.") from error
         finally:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):  # a path that is none cannot be removed, either
+                unfinished.unlink(missing_ok=True)
         self.stdout.write(f"{connection.display_name} is backed up to {file}, {file.stat().st_size:,} bytes.")

@@ -59,6 +59,16 @@ def test_access_log__requests__have_a_line_each_once_they_are_written(form: str)
     assert len(out.getvalue().splitlines()) == 2
 
 
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_access_log__key_in_a_path__is_not_written(form: str) -> None:
+    out = StringIO()
+    log = AccessLog(form, out=out)
+    log.add(answered(PATH_INFO="/v1/flags/hyd_m_SecretOfAKey"))
+    log.write()
+    assert "/v1/flags/hyd_m_..." in out.getvalue()
+    assert "SecretOfAKey" not in out.getvalue()
+
+
 @pytest.mark.parametrize(
     ("sender", "forwarded", "address"),
     [

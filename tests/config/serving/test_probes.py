@@ -41,6 +41,15 @@ def test_livez__in_any_state__is_live(method: str) -> None:
     assert ask("/livez", method, is_stopping=True) == (200, {"status": "live"})
 
 
+def test_report__request_id__is_that_of_the_client_or_a_new_one() -> None:
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/livez"}
+    own = report(environ | {"HTTP_X_REQUEST_ID": "abc-1"}, is_stopping=False)
+    new = report(environ, is_stopping=False)
+    assert own is not None
+    assert new is not None
+    assert (own["X-Request-Id"], len(new["X-Request-Id"])) == ("abc-1", 36)
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/livez"), ("GET", "/livez/"), ("GET", "/"), ("DELETE", "/readyz"), ("GET", "/ready")]
 )

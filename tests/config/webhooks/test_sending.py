@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
+import threading
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,36 @@ def test_send__receiver_that_never_answers__is_given_up(monkeypatch: pytest.Monk
         outcome = send(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}", {})
     assert outcome.status is None
     assert "did not answer" in outcome.problem
+
+
+def test_send__receiver_that_answers_byte_by_byte__is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "SECONDS", 1)
+    has_ended = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            while not has_ended.wait(0.2):
+                connection.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        outcome = send(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {})
+    has_ended.set()
+    assert (outcome.status, outcome.problem) == (None, "the receiver did not answer in time")
+    assert outcome.seconds < 5
+
+
+def test_send__receiver_that_speaks_no_http__is_no_success() -> None:
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"220 mail\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        outcome = send(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {})
+    assert (outcome.status, outcome.problem.partition(" (")[0]) == (None, "the receiver cannot be reached")
 
 
 def test_send__name_that_does_not_exist__says_so() -> None:
