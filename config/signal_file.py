@@ -12,6 +12,7 @@ import mmap
 import os
 import secrets
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
@@ -33,10 +34,18 @@ def _shared() -> _Shared:
     descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if os.fstat(descriptor).st_size < _SIZE:
-            os.ftruncate(descriptor, _SIZE)
+            _allocate(descriptor, folder / _NAME)
         return _Shared(memoryview(mmap.mmap(descriptor, _SIZE)).cast("Q"), os.fstat(descriptor).st_ino)
     finally:
         os.close(descriptor)
+
+
+def _allocate(descriptor: int, path: Path) -> None:
+    """Write the file, so that it has its place on the disk. Without one, a full disk kills who writes to the memory."""
+    try:
+        os.pwrite(descriptor, bytes(_SIZE), 0)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def read() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -34,7 +35,20 @@ def start() -> None:
     # Before Python 3.14.1, the fork server looks for modules in the current folder alone.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     forkserver.set_forkserver_preload([*_LOADED])
-    forkserver.ensure_running()
+    _ensure_running()
+
+
+def _ensure_running() -> None:
+    """Start the fork server if there is none. It must not see Ctrl-C, which goes to all processes of a terminal.
+
+    While it loads the code, Ctrl-C would end it with a traceback, and the supervisor would start it once more only to
+    stop. A process inherits what is ignored. granian has its workers listen again.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Fork(ForkServerProcess):
@@ -42,6 +56,7 @@ class _Fork(ForkServerProcess):
         """Ask again if the fork server is ending just now: for a moment, it seems to be alive."""
         for _ in range(_ATTEMPTS):
             with suppress(ConnectionError, EOFError):
+                _ensure_running()
                 super().start()
                 return
             time.sleep(_SECONDS_BETWEEN_ATTEMPTS)

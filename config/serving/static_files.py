@@ -73,8 +73,9 @@ def provide_copies() -> str:
             _copy(root / version)
         os.utime(root / version)
         _remove_old_versions(root)
-    except OSError:
-        logger.exception("The static files cannot be copied to %s. They are served without compression.", root)
+    except OSError as error:
+        words = "The static files cannot be copied to %s: %s. They are served without compression."
+        logger.error(words, root, error.strerror or error)
         return ""
     return version
 

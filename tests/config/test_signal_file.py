@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from config import signal_file
@@ -44,3 +45,13 @@ def test_reopen__folder_removed__shares_the_file_made_anew(settings: Any) -> Non
 
     assert signal_file.read() != before
     assert (settings.RUNTIME_DIR / "signal").stat().st_size == 8
+
+
+def test_file__new_one__has_its_place_on_the_disk(settings: Any, tmp_path: Path) -> None:
+    """Otherwise, the memory could not be written once the disk is full, and the system would kill the process."""
+    settings.RUNTIME_DIR = tmp_path
+    signal_file.reopen_if_replaced()
+    try:
+        assert (tmp_path / "signal").stat().st_blocks > 0
+    finally:
+        signal_file._shared.cache_clear()

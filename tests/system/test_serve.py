@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.load import ANSWERED, Question, load
-from tests.system.server import ROOT, Server, wait_until
+from tests.system.server import ROOT, SECONDS_TO_STOP, Server, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -181,3 +182,22 @@ def test_serve__insecure_setting_in_production__refuses_to_start_and_names_it(se
     assert "ANONYMOUS_SCOPE is insecure with DEBUG off" in refused.stderr
     assert "SECRET_KEY is insecure with DEBUG off" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 1.5])
+def test_serve__interrupted_at_a_terminal_while_it_starts__ends_without_a_traceback(
+    start_server: Callable[..., Server], seconds: float
+) -> None:
+    server = start_server()
+    assert server.stop() == 0
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "serve", "--port", "0", "--workers", "2"],
+        cwd=ROOT, env=server.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Halyard serves")
+    time.sleep(seconds)  # of the time in which its processes load the code
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=SECONDS_TO_STOP)
+    assert (process.returncode in (0, 130), errors) == (True, "")  # before or after it listens to signals

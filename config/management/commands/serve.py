@@ -10,6 +10,7 @@ from django.core.checks import ERROR, WARNING
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connection
 
+from config import signal_file
 from config.database.outages import is_outage
 from config.database.schema import SchemaIsBehind, require_schema
 from config.database.timeouts import limit_process, long_statements
@@ -52,6 +53,7 @@ class Command(BaseCommand):
             stream_socket = listen_for_streams(host, stream_port, beside=port)
         except CannotListen as error:
             raise CommandError(str(error)) from error
+        signal_file.read()  # if RUNTIME_DIR has no room for the file, this fails, and not each worker
         self._look_at_database(applies=options["migrate"])
         server = Supervisor(sockets, stream_socket)
         self._greet(host, port=port, stream_port=stream_socket.getsockname()[1])
