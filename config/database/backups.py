@@ -132,8 +132,9 @@ def _restore_postgresql(file: Path) -> None:
                 psql.kill()
             psql.wait()
         errors.seek(0)
-        if lines := errors.read().strip().splitlines():
-            raise BackupFailed(f"psql failed: {lines[0]}")
+        lines = errors.read().strip().splitlines()
+    if psql.returncode and lines:  # then this is also why pg_restore could not go on
+        raise BackupFailed(f"psql failed: {lines[0]}")
     if problem or psql.returncode:
         raise BackupFailed(problem or f"psql failed: it ended with {psql.returncode}")
 
