@@ -70,20 +70,20 @@ def _examine_sqlite() -> Iterator[Finding]:
 
 def examine_clock(_: Options) -> Iterator[Finding]:
     """Yield whether the clocks of this host, of the database and of the hosts that made changes agree."""
-    found = 0
+    agree = True
     if connection.vendor == "postgresql":
         before = timezone.now()
         there = _value("SELECT clock_timestamp()")
         after = timezone.now()
         if not before - _TOLERANCE <= there <= after + _TOLERANCE:
-            found += 1
+            agree = False
             seconds = abs((there - before).total_seconds())
             yield error(f"The clocks of this host and of the database differ by {seconds:,.0f} seconds.", _SYNCHRONISE)
     newest: datetime | None = Change.objects.order_by("-revision").values_list("at", flat=True).first()
     if newest is not None and newest > timezone.now() + _TOLERANCE:
-        found += 1
+        agree = False
         yield warning(f"The newest change was made in the future, at {newest:%Y-%m-%d %H:%M:%S} UTC.", _SYNCHRONISE)
-    if not found:
+    if agree:
         yield ok("The clock agrees with the database.")
 
 

@@ -70,11 +70,11 @@ _Counted = dict[Name, list[tuple[Reading, Sequence[float]]]]
 
 
 def _by_metric(readings: Iterable[Reading]) -> dict[str, _Counted]:
-    found: dict[str, _Counted] = defaultdict(lambda: defaultdict(list))
+    counted: dict[str, _Counted] = defaultdict(lambda: defaultdict(list))
     for reading in readings:
         for (name, *labels), numbers in reading.part.read():
-            found[name][tuple(labels)].append((reading, numbers))
-    return found
+            counted[name][tuple(labels)].append((reading, numbers))
+    return counted
 
 
 def _family_of(metric: Metric, counted: _Counted) -> Family:
@@ -107,9 +107,9 @@ def _of_system(readings: Iterable[Reading]) -> Iterator[Family]:
         if not reading.pid:
             continue
         collector = ProcessCollector(pid=_returning(reading.pid), registry=None)
-        for found in collector.collect():
-            family = families.setdefault(found.name, Family(found.name, found.documentation, found.type))
-            for sample in found.samples:
+        for own in collector.collect():
+            family = families.setdefault(own.name, Family(own.name, own.documentation, own.type))
+            for sample in own.samples:
                 family.documentation = _ABOUT_PROCESSES.get(sample.name, family.documentation)
                 family.samples.append(Sample(sample.name, {_PROCESS: reading.process}, sample.value))
     yield from families.values()

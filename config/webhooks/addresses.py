@@ -65,9 +65,9 @@ def port_of(parts: SplitResult) -> int:
 
 def resolve(host: str, port: int) -> str:
     """Return the address to connect to. Raises Refused if none is allowed, or OSError if the name has none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     refusal = Refused(f"{host} has no address.")
-    for *_, (address, *_) in found:
+    for *_, (address, *_) in entries:
         try:
             _require_allowed(ipaddress.ip_address(str(address)))
         except Refused as error:

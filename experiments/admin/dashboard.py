@@ -122,8 +122,8 @@ def _scheduled(request: HttpRequest, environment: Environment, now: datetime) ->
 def _stopped_metrics(environment: Environment, now: datetime) -> Iterator[tuple[Metric, str]]:
     """Yield the metrics of which an event has stopped, with words about these events."""
     metrics = [(metric, definition_of(metric)) for metric in Metric.objects.order_by("key")[:_MOST_METRICS]]
-    found = stopped([definition for _, definition in metrics], environment, now)
+    silent = stopped([definition for _, definition in metrics], environment, now)
     for metric, definition in metrics:
-        own = {name: found[name] for name in definition.events if name in found}
+        own = {name: silent[name] for name in definition.events if name in silent}
         if own:
             yield metric, describe_stopped(own, environment.name)

@@ -110,8 +110,8 @@ def pull(switch: KillSwitch, flags: Collection[str], *, actor: Actor, at: dateti
     if others := [key for key in flags if key not in switch.flags]:
         message = f"This kill switch does not name the flag {others[0]}; it names {', '.join(switch.flags)}."
         raise ValidationFailed([Detail("flags", DetailCode.UNKNOWN_REFERENCE, message)])
-    here = switch.environment.key
-    states = {key: document["states"].get(here, {}) for key, (_, document) in documents(flags).items()}
+    environment = switch.environment.key
+    states = {key: document["states"].get(environment, {}) for key, (_, document) in documents(flags).items()}
     pulled = Pulled(
         switched_off=[key for key in flags if key in states and states[key].get("enabled")],
         already_off=[key for key in flags if key in states and not states[key].get("enabled")],

@@ -111,10 +111,10 @@ def _range(definition: Definition, figures: VariantFigures, effect: Effect) -> R
 
 def _describe_adjustment(results: Results, figures: MetricFigures) -> str:
     """Say what CUPED made of the figures. It is computed over all treatments that are compared over the same phases."""
-    found = {variant.key: variant.comparison.cuped for variant in figures.variants if variant.comparison}
-    if len(dict.fromkeys(found.values())) < 2:
-        return next((_describe_cuped(results, cuped) for cuped in found.values()), "")
-    return " ".join(f"{key}: {_describe_cuped(results, cuped)}" for key, cuped in found.items())
+    adjustments = {variant.key: variant.comparison.cuped for variant in figures.variants if variant.comparison}
+    if len(dict.fromkeys(adjustments.values())) < 2:
+        return next((_describe_cuped(results, cuped) for cuped in adjustments.values()), "")
+    return " ".join(f"{key}: {_describe_cuped(results, cuped)}" for key, cuped in adjustments.items())
 
 
 def _describe_cuped(results: Results, cuped: Cuped | Reason) -> str:
