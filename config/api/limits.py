@@ -39,7 +39,8 @@ class TooManyRequests(DomainError):
     def __init__(self, subject: str, per_second: int, seconds: float) -> None:
         wait = max(1, math.ceil(seconds))
         of_whom = {"key": "This API key", "address": "Your address"}[subject]
-        message = f"{of_whom} may send {per_second:,} requests a second; send this one again in {wait} seconds."
+        when = f"in {wait} second{'s' if wait > 1 else ''}"
+        message = f"{of_whom} may send {per_second:,} requests a second; send this one again {when}."
         super().__init__(ErrorCode.RATE_LIMITED, message)
         self.headers = {
             "Retry-After": str(wait),

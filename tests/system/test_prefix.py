@@ -32,3 +32,6 @@ def test_prefix__set__is_in_every_address_and_need_not_be_in_requests(start_serv
     overview = server.ask("GET", "/tools/flags/admin/")
     assert overview.headers["Location"].startswith("/tools/flags/admin/login/")
     assert server.ask("GET", "/tools/flagship/v1/flags").status_code == 404
+    for path in ("/tools/flags", "/tools/flags/"):
+        start = server.ask("GET", path, headers={"Authorization": ""})
+        assert (start.status_code, start.headers["Location"]) == (302, "/tools/flags/admin/")

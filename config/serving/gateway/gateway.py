@@ -117,8 +117,8 @@ class Gateway:
         """
         environ: dict[str, Any] = _BASE | scope
         raw = scope["wsgi.input"]
-        if _PREFIX and environ["PATH_INFO"].startswith(_PREFIX):  # a proxy may have removed it
-            environ["PATH_INFO"] = environ["PATH_INFO"][len(_PREFIX) - 1 :]
+        if _PREFIX and f"{environ['PATH_INFO']}/".startswith(_PREFIX):  # a proxy may have removed it
+            environ["PATH_INFO"] = environ["PATH_INFO"][len(_PREFIX) - 1 :] or "/"
         exchange = Exchange(protocol, environ, self._is_stopping)
         try:
             if not self._serve_in_lane(exchange, raw):

@@ -57,7 +57,8 @@ def test_key__more_than_its_allowance__gets_429_that_says_when_to_come_back(
     assert statuses(answers) == [200] * 21 + [429] * 2
     refused = answers[-1]
     assert refused.json()["error"]["code"] == "rate_limited"
-    assert "This API key may send 2 requests a second" in refused.json()["error"]["message"]
+    words = "This API key may send 2 requests a second; send this one again in 1 second."
+    assert refused.json()["error"]["message"] == words
     assert refused.headers["Retry-After"] == "1"
     assert refused.headers["RateLimit-Policy"] == '"key";q=20;w=10'
     assert re.fullmatch(r'"key";r=0;t=1', refused.headers["RateLimit"])

@@ -64,6 +64,11 @@ def test_blocks__of_each_template__are_closed() -> None:
         assert len(opened) == len(re.findall(r"\{\{-? end ", text)), name
 
 
+def test_settings__large_numbers__are_written_in_full() -> None:
+    [line] = [line for line in TEMPLATES["_helpers.tpl"].splitlines() if "value: " in line]
+    assert 'if kindIs "float64" $value }}{{ int64 $value | quote }}' in line
+
+
 def test_values__settings__exist() -> None:
     assert VALUES["settings"].keys() <= setting_names()
     named = re.findall(r"\b[A-Z]+_[A-Z_]+\b", (CHART / "values.yaml").read_text())

@@ -46,6 +46,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
+{{/* Helm reads the numbers of a file as floats, and would write 1000000 as 1e+06, which is no setting. */}}
 {{- define "halyard.container" -}}
 image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -55,7 +56,7 @@ envFrom:
 env:
   {{- range $name, $value := .Values.settings }}
   - name: {{ $name }}
-    value: {{ $value | quote }}
+    value: {{ if kindIs "float64" $value }}{{ int64 $value | quote }}{{ else }}{{ $value | quote }}{{ end }}
   {{- end }}
 securityContext:
   allowPrivilegeEscalation: false
