@@ -154,6 +154,10 @@ def _exclusively(path: Path) -> Iterator[bool]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+_said: list[str] = []
+"""Why the file could not be used. Every second, somebody tries again."""
+
+
 def restore() -> bool:
     """Make the state of the file that of this process, unless it has one, and return whether it did.
 
@@ -166,7 +170,9 @@ def restore() -> bool:
     except FileNotFoundError:
         return False
     except (Refused, OSError) as error:
-        logger.warning("Cannot start from the last known state: %s", error)
+        if str(error) not in _said:
+            _said[:] = [str(error)]
+            logger.warning("Cannot start from the last known state: %s", error)
         return False
     age = max(timedelta(), datetime.now(UTC) - known_at)
     if not current.adopt((state.revision, state.newest), state.tables, time.monotonic() - age.total_seconds()):

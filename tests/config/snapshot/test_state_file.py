@@ -70,6 +70,8 @@ def restored() -> bool:
 def refused(caplog: pytest.LogCaptureFixture) -> str:
     """Try to start from the file, and return the only line that is logged."""
     caplog.clear()
+    state_file._said.clear()
+    assert not restored()
     assert not restored()
     assert current.revision is None
     [record] = caplog.records
