@@ -18,6 +18,7 @@ from flags.kill_switches.changes import create_kill_switch
 from tests.browser.accessibility import complaints
 from tests.browser.admin_pages import addresses
 from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production
 from tests.conftest import ACTOR, NOON
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
@@ -109,3 +110,26 @@ def test_page__by_keyboard__leads_past_the_menu_and_opens_it(visit: Visit) -> No
     visit.page.keyboard.press("Enter")
     expect(menu).to_have_attribute("aria-expanded", "false")
     expect(visit.page.get_by_role("link", name="Segments")).to_be_hidden()
+
+
+FOCUS_IS_COVERED = """
+() => {
+  const box = document.activeElement.getBoundingClientRect();
+  const above = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  return !above || !(document.activeElement.contains(above) || above.contains(document.activeElement));
+}
+"""
+
+
+def test_form__by_keyboard__keeps_the_focus_above_the_bar_of_its_buttons(visit: Visit) -> None:
+    page = visit.page
+    rules = [{"type": "percentage", "percentage": share} for share in range(1, 7)]
+    flag = flag_in_production(rules=rules)
+    visit.open(f"/admin/flags/flag/{flag.pk}/change/")
+    page.get_by_label("Description").focus()
+    covered = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUS_IS_COVERED):
+            covered.append(page.evaluate("document.activeElement.outerHTML"))
+    assert covered == []

@@ -114,6 +114,7 @@ def test_rule__its_parts_behind_more__are_stored_and_reported_when_folded(visit:
     card = rule(visit, 1)
     expect(card.get_by_label("Name")).to_be_hidden()
     card.get_by_text("More").click()
+    assert (card.get_by_label("Name").bounding_box() or {})["width"] > 200
     card.get_by_label("Name").fill("Launch")
     card.get_by_label("Starts", exact=True).fill("2026-03-01T10:00")
     card.get_by_label("Ends", exact=True).fill("2026-04-01T00:00")
@@ -138,7 +139,7 @@ def test_rule__its_parts_behind_more__are_stored_and_reported_when_folded(visit:
         }
     ]
     visit.open(f"/admin/flags/flag/{stored().pk}/change/")
-    summary = "More from 1 Mar 2026, 10:00 · until 1 Apr 2026, 00:00 · 1 step · by company · own salt"
+    summary = "More from 1 Mar 2026, 10:00 UTC · until 1 Apr 2026, 00:00 UTC · 1 step · by company · own salt"
     expect(rule(visit, 1).locator("summary")).to_have_text(summary.replace("More ", "More"))
     expect(rule(visit, 1).locator("header")).to_contain_text("Launch")
 

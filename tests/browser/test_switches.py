@@ -55,6 +55,22 @@ def test_switch__far_down__keeps_its_place_and_the_focus(long_list: Page, by: st
     expect(switch).to_have_attribute("aria-checked", "true")
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_rows__below_the_bar_of_actions__can_be_reached(long_list: Page, width: int, height: int) -> None:
+    long_list.set_viewport_size({"width": width, "height": height})
+    long_list.get_by_label("Select flag-00").check()
+    bar = long_list.get_by_label("Select action to run")
+    expect(bar).to_be_visible()
+    boxes = long_list.locator("#result_list .action-select")
+    for number in range(boxes.count() - 3, boxes.count()):
+        boxes.nth(number).press("Space")
+        expect(boxes.nth(number)).to_be_checked()
+    last, above = long_list.locator("#result_list .data-row").last.bounding_box(), bar.bounding_box()
+    assert last
+    assert above
+    assert last["y"] + last["height"] <= above["y"]
+
+
 @pytest.mark.parametrize("by", ["mouse", "keyboard"])
 def test_switch__with_a_question__keeps_its_place_and_the_focus(long_list: Page, by: str) -> None:
     production = Environment.objects.get(key="production")

@@ -25,10 +25,10 @@ export function momentInput(value, attributes, onvalue) {
   return input;
 }
 
-/** A point in time in words, such as `1 Mar 2026, 10:00`. */
+/** A point in time in words, such as `1 Mar 2026, 10:00 UTC`. */
 export function inWords(text) {
   const local = toLocal(text);
   if (local === null) return text;
   const day = new Date(`${local.slice(0, 10)}T00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-  return `${day}, ${local.slice(11, 16)}`;
+  return `${day}, ${local.slice(11, 16)} UTC`;
 }
