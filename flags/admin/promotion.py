@@ -20,7 +20,7 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
-from flags.admin.switching import Switch, ask_before_switching, switching_question, with_consequences
+from flags.admin.switching import Switch, ask_before_switching, describe_changes, switching_question
 from flags.changes import flag_changes
 from flags.changes.bulk import Written
 from flags.changes.driven_rules import with_driven_rule
@@ -51,12 +51,17 @@ class FlagPreview:
 class Preview:
     """What a promotion would change.
 
-    `seen` is its fingerprint, so that nothing else is promoted.
+    `keys` are all flags that change, of which `flags` are the first. `seen` is its fingerprint, so that nothing else
+    is promoted.
     """
 
     flags: Sequence[FlagPreview]
-    number: int
+    keys: Sequence[str]
     seen: str
+
+    @property
+    def number(self) -> int:
+        return len(self.keys)
 
     @property
     def more(self) -> int:
@@ -138,6 +143,7 @@ class PromotionPage(DomainAdmin):
         context = {
             **{"keys": keys, "ways": ways, "way": way, "preview": preview, "original": flag},
             **{"confirmation": self._question(request, keys, way) if way and preview else None},
+            **{"consequences": self._describe_changes(request, preview.keys, way) if way and preview else []},
             **{"lacks_reason": "seen" in request.POST and lacks, "reason": reason_of(request)},
             **{"back": back, "address": address, "title": _title(keys, way)},
         }
@@ -147,9 +153,10 @@ class PromotionPage(DomainAdmin):
 
     def _question(self, request: HttpRequest, keys: Sequence[str], way: Way) -> Confirmation | None:
         """Return what the page asks in addition, because the promotion switches flags: nobody is asked twice."""
-        switches = _switches(keys, way)
-        question = switching_question(self, request, switches, way.target)
-        return question and with_consequences(self, request, question, switches)
+        return switching_question(self, request, _switches(keys, way), way.target)
+
+    def _describe_changes(self, request: HttpRequest, changed: Sequence[str], way: Way) -> list[str]:
+        return describe_changes(self, request, _switches(changed, way), way.target)
 
     def _promote(self, request: HttpRequest, keys: Sequence[str], way: Way) -> None:
         check_environment(request, request.POST.get("opened_in"))
@@ -187,7 +194,7 @@ def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> Preview:
     written = promote(source=way.source, target=way.target, keys=keys, is_dry_run=True, **writer(request))
     now = timezone.now()
     flags = [_preview_flag(flag, way.target, now) for flag in written[:_MOST_FLAGS]]
-    return Preview(flags, len(written), fingerprint(written))
+    return Preview(flags, [flag.key for flag in written], fingerprint(written))
 
 
 def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagPreview:

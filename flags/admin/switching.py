@@ -137,8 +137,19 @@ def with_consequences(
     return replace(question, consequences=_describe_consequences(request, switches, environment))
 
 
+def describe_changes(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+) -> list[str]:
+    """Say what it means that these flags become what their documents say. In a protected environment all of them count.
+
+    A change of rules alone affects users as much as a switch does.
+    """
+    changed = switches if environment.protected else _asked_about(model_admin, request, switches, environment)
+    return _describe_consequences(request, changed, environment) if changed else []
+
+
 def _describe_consequences(request: HttpRequest, switches: Sequence[Switch], environment: Environment) -> list[str]:
-    driven = [switch for switch in switches if switch.driver]
+    driven = [switch for switch in _moving(switches) if switch.driver]
     lines = [_describe_driven(switch, environment) for switch in driven]
     if driven:
         verdict = "The experiment goes on. After a day, its verdict"

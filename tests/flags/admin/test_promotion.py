@@ -17,6 +17,7 @@ from tests.admin import AdminClient, messages_of, only_change, revision, sign_in
 from tests.admin import answer as answer_question
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.writing import HALF
+from tests.flags.recent_users.users import store_four_users
 
 pytestmark = pytest.mark.django_db
 
@@ -134,6 +135,18 @@ def test_page__pushing_into_a_protected_environment__asks_there_and_not_where_it
         "a is promoted from Staging to Production."
     ]
     assert Change.objects.latest("revision").reason == "Tested"
+
+
+def test_page__only_rules_change_in_production__counts_their_users_too(
+    admin: AdminClient, production: Environment
+) -> None:
+    for key in ("a", "b"):
+        update_flag(key=key, environment=production, changes={"enabled": True, "rules": []}, **WRITE)
+    store_four_users(production)
+    several = admin.post(f"{LIST}promote/", {"flags": "a,b,same", "way": "staging:production"})
+
+    assert "Of the 4 users seen here in the last day, 4 (100 %) will see something else" in text_of(several)
+    assert "In the last day, a was not evaluated here." in text_of(admin.get(page_of("a")))
 
 
 @pytest.mark.parametrize("way", ["production:production", "staging:trial", "nowhere", ":", ""])
