@@ -63,11 +63,11 @@ def affected_by_shipping(
 
 
 def describe_affected(preview: Preview, when: str) -> str:
-    """Return a sentence such as "Of 1,240 users seen since 2026-01-24, 610 (49.2 %) see something else if ...".
+    """Return a sentence such as "Of 1,240 users seen since 24 Jan 2026, 610 (49.2 %) see something else if ...".
 
     `when` is the end of the sentence.
     """
-    users = f"{preview.users:,} user{'' if preview.users == 1 else 's'} seen since {preview.since:%Y-%m-%d}"
+    users = f"{preview.users:,} user{'' if preview.users == 1 else 's'} seen since {preview.since:%-d %b %Y}"
     sampled = "" if preview.all_users == preview.users else f", a sample of about {preview.all_users:,}"
     share = f" ({100 * preview.share:.1f} %)" if preview.changed else ""
     return f"Of {users}{sampled}, {preview.changed:,}{share} see something else {when}."

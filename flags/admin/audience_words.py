@@ -115,4 +115,4 @@ def _period(since: datetime, now: datetime, within: timedelta) -> str:
     """Say since when the users were seen. The sample may have begun later."""
     if since <= now - within:
         return "in the last day" if within == DAY else f"in the last {within.days} days"
-    return f"since {date_format(timezone.localtime(since), 'j M Y, H:i')}"
+    return f"since {date_format(timezone.localtime(since), 'j M Y, H:i T')}"

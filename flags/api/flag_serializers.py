@@ -40,8 +40,8 @@ OFF_HELP = (
     "that is false."
 )
 SUMMARY_HELP = (
-    "For whom the flag is on in the environment of the request, in English: `on for everyone from 23 Nov 2026, 13:36`. "
-    "Times are in UTC, and the words are true at the moment of the answer."
+    "For whom the flag is on in the environment of the request, in English: "
+    "`on for everyone from 23 Nov 2026, 13:36 UTC`. The words are true at the moment of the answer."
 )
 STALE_HELP = " ".join(f"`{reason.value}`: {reason.meaning}" for reason in StaleReason)
 

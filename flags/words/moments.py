@@ -1,4 +1,7 @@
-"""Moments in words, in UTC: `26 Nov 2026, 09:00`. Words never round a moment, because rules act at its microsecond."""
+"""Moments in words: `26 Nov 2026, 09:00 UTC`. Words never round a moment, because rules act at its microsecond.
+
+The time zone is part of each time. Readers elsewhere would take it for their own, and pages add theirs to it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ _DAYS_BY_NAME = 6
 
 
 def describe_moment(moment: datetime) -> str:
-    """Return the date and the time: `26 Nov 2026, 09:00`, with seconds only if there are any."""
+    """Return the date and the time: `26 Nov 2026, 09:00 UTC`, with seconds only if there are any."""
     return f"{_date(moment)}, {_time(moment)}"
 
 
@@ -19,7 +22,7 @@ def describe_start(moment: datetime) -> str:
 
 
 def describe_coming(moment: datetime, now: datetime) -> str:
-    """Return the moment from which something holds; one of the next six days by its name: `Friday at 09:00`."""
+    """Return the moment from which something holds; one of the next six days by its name: `Friday at 09:00 UTC`."""
     if not 0 < (moment.date() - now.date()).days <= _DAYS_BY_NAME:
         return describe_start(moment)
     day = f"{moment:%A}"
@@ -39,7 +42,9 @@ def _time(moment: datetime) -> str:
     text = f"{moment:%H:%M}"
     if moment.second or moment.microsecond:
         text += f":{moment:%S}"
-    return text + f".{moment.microsecond:06}".rstrip("0") if moment.microsecond else text
+    if moment.microsecond:
+        text += f".{moment.microsecond:06}".rstrip("0")
+    return f"{text} UTC"
 
 
 def _is_midnight(moment: datetime) -> bool:

@@ -90,7 +90,7 @@ def summarise_rules(rules: Sequence[Rule], at: datetime) -> str:
 
 
 def describe_state(state: Mapping[str, Any], at: datetime) -> str:
-    """Return for whom a flag is on: `on for everyone from 26 Nov 2026, 09:00`.
+    """Return for whom a flag is on: `on for everyone from 26 Nov 2026, 09:00 UTC`.
 
     `state` has what the document of a flag has in one environment, with `prerequisites` and `archivedAt` if it has any.
     """
@@ -268,4 +268,4 @@ def describe_flag_value(path: str, value: Any, at: datetime) -> str | None:
 
 
 def _moment(text: str) -> str:
-    return f"{describe_moment(parse_timestamp(text))} UTC"
+    return describe_moment(parse_timestamp(text))

@@ -65,7 +65,7 @@ def periods(rule: Rule, at: datetime) -> list[Period]:
 
 
 def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Wording, *, is_long: bool) -> str:
-    """Return whom the rule matches, and from when until when: `25 % of everyone from 26 Nov 2026, 09:00`.
+    """Return whom the rule matches, and from when until when: `25 % of everyone from 26 Nov 2026, 09:00 UTC`.
 
     `users` describes the audience, `users_of_share` the same after `25 % of`. A comma comes before moments if the
     description `is_long`.

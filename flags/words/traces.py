@@ -196,7 +196,7 @@ def _schedule(step: Trace) -> DescribedStep:
         f"{word} {_moment(step[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in step
     ]
     return DescribedStep(
-        f"The rule is scheduled {' '.join(bounds)} UTC", f"it is {_moment(step['now'][:19])} UTC", step["passed"]
+        f"The rule is scheduled {' '.join(bounds)}", f"it is {_moment(step['now'][:19])}", step["passed"]
     )
 
 

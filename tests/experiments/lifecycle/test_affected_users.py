@@ -67,7 +67,7 @@ def test_checklist__draft_with_a_flag__says_how_many_users_see_something_else(po
     draft = ExperimentFactory(key="e", flag={**FLAG, "position": position}, conditions=PRO)
     number = sum(not in_green(user_id) for user_id in PROS)  # the others are on already, or outside the audience
     changed = "0" if position else f"{number} ({number / 2:.1f} %)"
-    message = f"Of 200 users seen since 2026-01-31, {changed} see something else from the start."
+    message = f"Of 200 users seen since 31 Jan 2026, {changed} see something else from the start."
     assert finding(draft) == (Level.OK, message)
 
 
@@ -80,7 +80,7 @@ def test_checklist__sample_of_more_users__says_of_how_many(production: Environme
     assert 5 < int(number) < 50
     assert (status, message) == (
         Level.OK,
-        f"Of {number} users seen since 2026-01-31, a sample of about {int(number) * 10}, 0 see something else from "
+        f"Of {number} users seen since 31 Jan 2026, a sample of about {int(number) * 10}, 0 see something else from "
         "the start.",
     )
 
@@ -260,7 +260,7 @@ def test_ship_page__recent_users__says_how_many_each_choice_affects_and_which_ne
         response = sign_in().get(page)
     audience, everyone = response.context["form"].ship_to_choices
     number = 150 + sum(not in_green(user_id) for user_id in PROS)
-    sentence = f"Of 200 users seen since 2026-01-31, {number} ({number / 2:.1f} %) see something else with green."
+    sentence = f"Of 200 users seen since 31 Jan 2026, {number} ({number / 2:.1f} %) see something else with green."
     assert f"{sentence} 150 of them are not in the experiment, so it requires a reason." in everyone.affected
     assert sentence in text_of(response)
     assert (len(audience.affected), audience.outsiders, everyone.outsiders) == (2, "", "green")

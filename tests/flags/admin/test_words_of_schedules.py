@@ -57,7 +57,7 @@ def test_form__other_environments__have_words_about_their_schedules(flag: Flag) 
 def test_promotion__of_schedules__shows_both(flag: Flag) -> None:
     shown = page(flag, "promote")
     assert (
-        "Production now on everyone from 1 Jan 2999, 09:00 Production then off no one: the rule ended 2 Mar 2025"
+        "Production now on everyone from 1 Jan 2999, 09:00 UTC Production then off no one: the rule ended 2 Mar 2025"
         in shown
     )
     assert "Change rule 1 from " in shown
@@ -68,4 +68,4 @@ def test_history__of_a_rule_that_has_ended_since__says_what_it_was_at_the_time(p
     made = create_flag(key="f", environment=production, actor=ACTOR, at=NOON)
     update_flag(key="f", environment=production, changes={"rules": rules}, actor=ACTOR, at=NOON)
     Change.objects.of("flag", made.pk).update(at=NOON)
-    assert "Added a rule in production: 30 % of everyone until 1 Feb 2026, 12:00" in page(made, "history")
+    assert "Added a rule in production: 30 % of everyone until 1 Feb 2026, 12:00 UTC" in page(made, "history")

@@ -22,13 +22,13 @@ def flag(api: Any) -> None:
 
 def test_flag__with_summary__says_from_when_it_is_on(api: Any) -> None:
     plain, shown = (data(api.get(f"/v1/flags/f{query}")) for query in ("", "?summary=true"))
-    assert shown == {**plain, "summary": "on for everyone from 1 Jan 2999, 09:00"}
+    assert shown == {**plain, "summary": "on for everyone from 1 Jan 2999, 09:00 UTC"}
     assert data(api.get("/v1/flags/f?summary=false")) == plain
 
 
 def test_list__with_summary__has_one_for_each_flag(api: Any) -> None:
     plain, shown = (data(api.get(f"/v1/flags{query}")) for query in ("", "?summary=true"))
-    words = ["on for everyone from 1 Jan 2999, 09:00", "off"]
+    words = ["on for everyone from 1 Jan 2999, 09:00 UTC", "off"]
     assert shown == [{**flag, "summary": summary} for flag, summary in zip(plain, words, strict=True)]
     assert data(api.get("/v1/flags?summary=false")) == plain
 
@@ -45,7 +45,7 @@ def test_summary__of_a_flag_with_a_prerequisite_or_in_the_archive__says_so(api: 
 def test_list__with_summary_and_stale__has_both(api: Any) -> None:
     data(api.patch("/v1/flags/f", {"expiresAt": "2025-01-01T00:00:00Z"}))
     [flag] = data(api.get("/v1/flags?summary=true&stale=true"))
-    assert (flag["summary"], flag["staleReasons"]) == ("on for everyone from 1 Jan 2999, 09:00", ["expired"])
+    assert (flag["summary"], flag["staleReasons"]) == ("on for everyone from 1 Jan 2999, 09:00 UTC", ["expired"])
     [flag] = data(api.get("/v1/flags?stale=true"))
     assert "summary" not in flag
 

@@ -160,7 +160,7 @@ def test_rule__of_an_experiment__describes_that_the_user_was_in_it_before() -> N
         ({**ALL, "enabled": False}, "The rule is on", "it is off", False),
         (
             {**ALL, "startAt": "2026-03-01T00:00:00Z", "endAt": "2026-03-02T00:00:00Z"},
-            "The rule is scheduled from 1 Mar 2026, 00:00 until 2 Mar 2026, 00:00 UTC",
+            "The rule is scheduled from 1 Mar 2026, 00:00 UTC until 2 Mar 2026, 00:00 UTC",
             "it is 15 Mar 2026, 12:00 UTC",
             False,
         ),

@@ -91,7 +91,7 @@ class Claim:
 # reading
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-TIME = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?"
+TIME = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)? UTC"
 MOMENT = rf"(?:\d+ \w{{3}} \d{{4}}(?:, {TIME})?|(?:{'|'.join(DAYS)})(?: at {TIME})?)"
 
 
@@ -103,11 +103,11 @@ def read_moment(text: str, at: datetime) -> datetime:
         ).date()
     else:
         found = datetime.strptime(day, "%d %b %Y").replace(tzinfo=UTC).date()
-    return parse_timestamp(f"{found}T{time or '00:00'}")
+    return parse_timestamp(f"{found}T{time.removesuffix(' UTC') or '00:00'}")
 
 
 def read_rule(words: str, at: datetime) -> Claim:
-    """Read one rule: `25 % of everyone from 26 Nov 2026 until 1 Dec 2026, 09:00`, `plan equals pro: 5 % now → red`."""
+    """Read one rule: `25 % of everyone from 26 Nov until 1 Dec 2026, 09:00 UTC`, `plan equals pro: 5 % now → red`."""
     words, _, served = words.partition(" → ")
     variants = frozenset(served.split(" / ")) if served else frozenset[str]()
     if ended := re.fullmatch(rf"(.+), ended {MOMENT}", words):
@@ -282,7 +282,7 @@ EVERYONE = {"type": "percentage", "percentage": 100}
     ("rules", "words"),
     [
         ([], "on for everyone"),
-        ([{**EVERYONE, "startAt": "2026-11-27T13:36:00Z"}], "on for everyone from 27 Nov 2026, 13:36"),
+        ([{**EVERYONE, "startAt": "2026-11-27T13:36:00Z"}], "on for everyone from 27 Nov 2026, 13:36 UTC"),
         ([{**EVERYONE, "endAt": "2025-03-02T10:00:00Z"}], "on for no one: the rule ended 2 Mar 2025"),
         (
             [{**EVERYONE, "ramp": [{"at": "2026-11-20", "percentage": 30}, FRIDAY]}],
@@ -290,8 +290,8 @@ EVERYONE = {"type": "percentage", "percentage": 100}
         ),
         (
             [{"type": "percentage", "percentage": 1, "ramp": STEPS}],
-            "on for 1 % now, 50 % from Friday, 60 % from Tuesday at 07:00, "
-            "and 3 more steps to 90 % from 4 Dec 2026, 07:00",
+            "on for 1 % now, 50 % from Friday, 60 % from Tuesday at 07:00 UTC, "
+            "and 3 more steps to 90 % from 4 Dec 2026, 07:00 UTC",
         ),
         (
             [{"type": "attribute", "conditions": PRO, "ramp": [FRIDAY, {"at": "2026-12-02", "percentage": 100}]}],
@@ -299,7 +299,7 @@ EVERYONE = {"type": "percentage", "percentage": 100}
         ),
         (
             [{"type": "attribute", "conditions": PRO, "percentage": 5, "endAt": "2026-11-30"}],
-            "on for 5 % of users whose plan equals pro, until 30 Nov 2026, 00:00",
+            "on for 5 % of users whose plan equals pro, until 30 Nov 2026, 00:00 UTC",
         ),
         (
             [{**EVERYONE, "endAt": "2025-01-01"}, {**EVERYONE, "endAt": "2025-03-02"}],
@@ -307,7 +307,7 @@ EVERYONE = {"type": "percentage", "percentage": 100}
         ),
         (
             [{**EVERYONE, "enabled": False}, {**EVERYONE, "endAt": "2026-11-25T11:30:00Z"}],
-            "on for no one: the last rule that is not off ended 25 Nov 2026, 11:30",
+            "on for no one: the last rule that is not off ended 25 Nov 2026, 11:30 UTC",
         ),
     ],
 )

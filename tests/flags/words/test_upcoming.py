@@ -35,7 +35,7 @@ def ramp(*steps: tuple[float, float]) -> list[dict[str, Any]]:
         ([rule(), rule(endAt=at(2), name="Colleagues")], [(2, "Colleagues ends")]),
         (
             [rule(startAt=at(1), endAt=at(3))],
-            [(1, "rule 1 starts: 25 % of everyone until 3 Feb 2026, 12:00"), (3, "rule 1 ends")],
+            [(1, "rule 1 starts: 25 % of everyone until 3 Feb 2026, 12:00 UTC"), (3, "rule 1 ends")],
         ),
         (
             [rule(ramp=ramp((-1, 10), (1, 50), (2, 100), (20, 0)))],
