@@ -5,7 +5,6 @@ They are read-only, and the list does not count them, because there may be very 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
@@ -19,7 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
@@ -29,7 +28,7 @@ from config.admin.site import ListPage, ReadOnly, column, moment
 from config.admin.user_links import link_to_user
 from events.admin.hours import read_hours
 from events.admin.named import link_to_event, page_context, refuse_name
-from events.admin.properties import describe_properties
+from events.admin.properties import describe_properties, value_text
 from events.admin.tail import FOLLOWED, answer_arrivals
 from events.api.filters import EventFilter
 from events.models import Event, EventQuerySet
@@ -186,5 +185,9 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return event.variant or None
 
     @column("Properties")
-    def pretty_properties(self, event: Event) -> SafeString:
-        return format_html('<pre class="hy-pre">{}</pre>', json.dumps(event.properties, indent=2, ensure_ascii=False))
+    def pretty_properties(self, event: Event) -> SafeString | None:
+        """Return all of them, each value in full."""
+        if not event.properties:
+            return None
+        pairs = [(name, value_text(value)) for name, value in event.properties.items()]
+        return format_html('<dl class="hy-facts">{}</dl>', format_html_join("", "<dt>{}</dt><dd>{}</dd>", pairs))

@@ -24,8 +24,12 @@ def describe_properties(properties: Mapping[str, Any]) -> str:
 
 
 def shorten_value(value: object) -> str:
-    """Return a text as it is, and anything else as JSON, cut if it is long."""
-    return _cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return _cut(value_text(value))
+
+
+def value_text(value: object) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:

@@ -29,10 +29,15 @@ _MOST_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class FlagRow:
-    """One flag for the user. `id` is that of its page, and `rule` the title of the rule that decides, if any."""
+    """One flag for the user.
+
+    `id` is that of its page, `answer` what it serves if it has variants, and `rule` the title of the rule that decides,
+    if any.
+    """
 
     key: str
     id: Any
+    answer: str
     trace: DescribedTrace
 
     @property
@@ -76,10 +81,19 @@ def evaluate_flags(context: Context, environment: Environment, *, search: str, s
 def _describe(context: Context, environment: Environment, keys: Sequence[str]) -> list[FlagRow]:
     ids = dict(Flag.objects.filter(key__in=keys).values_list("key", "pk"))
     flags = context.configuration.flags
+    traces = {key: explain(flags[key], context).document() for key in keys}
     return [
-        FlagRow(key, ids.get(key), describe_trace(explain(flags[key], context).document(), environment.name))
-        for key in keys
+        FlagRow(key, ids.get(key), describe_answer(trace), describe_trace(trace, environment.name))
+        for key, trace in traces.items()
     ]
+
+
+def describe_answer(trace: Mapping[str, Any]) -> str:
+    """Return the variant, with its value if that is a text or a number and says more than the variant's key."""
+    if "variant" not in trace:
+        return ""
+    variant, value = trace["variant"], trace["value"]
+    return str(variant) if isinstance(value, bool | dict | list) or value == variant else f"{variant}: {value}"
 
 
 def attributes_to_ask_for(configuration: Configuration) -> list[str]:
