@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
@@ -9,9 +10,10 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -116,7 +118,12 @@ class AccountPages(KeepsInput):
         version = version_of(seen_by_staff(obj)) if obj is not None else ""
         field = forms.CharField(widget=forms.HiddenInput, required=False, initial=version)
         parts = {"granter": request.user, "version": field}
-        return type(form.__name__, (ComparesAccounts, GrantsWithinOwnRights, form), parts)
+        made: Any = type(form.__name__, (ComparesAccounts, GrantsWithinOwnRights, form), parts)
+        for name in ("permissions", "user_permissions"):
+            if permissions := made.base_fields.get(name):
+                permissions.queryset = _offered(getattr(obj, name).all() if obj is not None else ())
+                permissions.label_from_instance = describe_permission
+        return made
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or may_change(_user(request), obj))  # type: ignore[misc]  # of the model admin
@@ -150,6 +157,23 @@ class AccountPages(KeepsInput):
         to_delete, count, lacking, protected = super().get_deleted_objects(objs, request)  # type: ignore[misc]  # of the model admin
         kept = {str(account) for account in objs if not may_change(_user(request), account)}
         return to_delete, count, lacking | kept, protected
+
+
+def _offered(granted: Iterable[Permission]) -> QuerySet[Permission]:
+    """Return the permissions that a page of the admin asks for, and those that the account has already."""
+    types = ContentType.objects.get_for_models(*admin.site._registry).values()
+    offered = Q(content_type__in=types) | Q(pk__in=[permission.pk for permission in granted])
+    return Permission.objects.filter(offered).select_related("content_type")
+
+
+def describe_permission(permission: Permission) -> str:
+    """Return the objects and what one may do with them: `API keys: change`."""
+    model = permission.content_type.model_class()
+    action, _, name = permission.codename.partition("_")
+    if model is None or name != model._meta.model_name:
+        return permission.name
+    objects = str(model._meta.verbose_name_plural)
+    return f"{objects[0].upper()}{objects[1:]}: {action}"
 
 
 admin.site.unregister(User)

@@ -349,7 +349,7 @@ def _shipping(request: HttpRequest, experiment: Experiment, results: Results) ->
     environment = current_environment(request).name
     return [
         f"The experiment stops with {results.users:,} users. Its results are frozen: later events do not change them.",
-        "Get Variant answers the winner to everyone from now on.",
+        "Code that asks for a variant gets the winner for everyone from now on.",
         *_about_flag(experiment, f"serves the winner in {environment} to the users chosen above"),
         _describe_reopening(experiment),
     ]

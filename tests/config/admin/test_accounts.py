@@ -11,6 +11,7 @@ from django.test import Client
 
 from config.accounts.log import seen_by_staff, version_of
 from config.models import Change, Source
+from tests.admin import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -237,3 +238,17 @@ def test_log__of_accounts__is_readable_in_the_admin_and_the_api(boss: Client) ->
     assert "superuser" in boss.get(f"/admin/config/change/{revision}/change/").content.decode()
     [entry] = boss.get("/v1/audit?object=user").json()["data"]
     assert entry["object"]["key"] == "ada"
+
+
+def test_permissions__to_choose_from__are_those_of_pages_in_words_and_those_that_a_group_has() -> None:
+    unused = Permission.objects.get(codename="view_logentry")
+    group = Group.objects.create(name="testers")
+    client = sign_in()
+    text = text_of(client.get("/admin/auth/group/add/"))
+
+    assert "API keys: change" in text
+    assert "Flags: view" in text
+    assert "|" not in text.partition("Permissions")[2]
+    assert "Log entries" not in text
+    group.permissions.add(unused)
+    assert "Log entries: view" in text_of(client.get(f"/admin/auth/group/{group.pk}/change/"))
