@@ -238,9 +238,7 @@ class ApiKeyAdmin(DomainAdmin):
         return {"environment": current_environment(request), "scope": Scope.CLIENT}
 
     def write(self, request: HttpRequest, obj: ApiKey, values: dict[str, Any], *, is_new: bool) -> ApiKey:
-        given = writer(request)
-        given["actor"] = api_keys.limited(given["actor"], request.user)
-        key, request.secret = api_keys.create_key(**values, **given)  # type: ignore[attr-defined]  # ours
+        key, request.secret = api_keys.create_key(**values, **_limited_writer(request))  # type: ignore[attr-defined]  # ours
         return key
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
@@ -266,7 +264,7 @@ class ApiKeyAdmin(DomainAdmin):
             request,
             key,
             confirmation,
-            lambda: api_keys.revoke_key(key, reason=reason_of(request), **writer(request)),
+            lambda: api_keys.revoke_key(key, reason=reason_of(request), **_limited_writer(request)),
             done,
         )
 
@@ -278,6 +276,11 @@ class ApiKeyAdmin(DomainAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+def _limited_writer(request: HttpRequest) -> dict[str, Any]:
+    given = writer(request)
+    return {**given, "actor": api_keys.limited(given["actor"], request.user)}
 
 
 class ChangedKindFilter(ChoiceFilter):

@@ -1,6 +1,7 @@
 """The /v1/keys operations: their JSON, their description, and one call of the domain each.
 
-A key of scope `manage` reads and writes only the keys of its own environment.
+A key of scope `manage` reads and writes only the keys of its own environment, and without `common`, it changes none
+that has it.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class KeyViewSet(ApiViewSet):
         "update_key",
         "Change an API key",
         description="Changes the name or the expiry of the key. The scope cannot be changed; "
-        "create another key instead.",
+        "create another key instead. To change a key with `common`, the caller needs what creating one requires.",
         parameters=[_ID],
         request=ApiKeyUpdateSerializer,
         responses={200: answer(ApiKeySerializer, "The changed key.", _EXAMPLE)},
@@ -184,7 +185,8 @@ class KeyViewSet(ApiViewSet):
         "revoke_key",
         "Revoke an API key",
         description="Revokes the key permanently: it is refused from the next request on. "
-        "Revoking a revoked key changes nothing. Send no body, an empty one or `{}`.",
+        "Revoking a revoked key changes nothing. To revoke a key with `common`, the caller needs what creating one "
+        "requires. Send no body, an empty one or `{}`.",
         parameters=[_ID],
         request=NoBodySerializer,
         responses={

@@ -102,7 +102,7 @@ def limited(actor: Actor, user: User | AnonymousUser) -> Actor:
 def _require_common(actor: Actor) -> None:
     if not actor.may_change_common:
         message = (
-            "A key with `common` may change what is common to all environments. Making one, or changing its expiry, "
+            "A key with `common` may change what is common to all environments. Making, changing or revoking one "
             f"requires a key with `common`, or a user with the permissions {', '.join(COMMON_PERMISSIONS)}."
         )
         raise DomainError(ErrorCode.FORBIDDEN, message, [Detail("common", DetailCode.INVALID_VALUE, message)])
@@ -119,18 +119,14 @@ def get_key(key_id: UUID, environment: Environment) -> ApiKey:
 def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = "") -> ApiKey:
     """Change the name of a key, or its expiry (None for never). Equal values change nothing.
 
-    Raises ValidationFailed, or DomainError `forbidden` if the actor may not change what is common
-    and would change the expiry of a key that may.
+    Raises ValidationFailed, or DomainError `forbidden` if the key has `common` and the actor does not.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
         expires_at = changes.get("expires_at", key.expires_at)
-        has_new_expiry = expires_at != key.expires_at
         # An expiry that is sent back as it was read may be in the past.
-        if details := _check(changes.get("name", key.name), expires_at if has_new_expiry else None, at):
+        if details := _check(changes.get("name", key.name), expires_at if expires_at != key.expires_at else None, at):
             raise ValidationFailed(details)
-        if has_new_expiry and key.scope == Scope.MANAGE and key.may_change_common:
-            _require_common(actor)
         before = document(key)
         for name in changes.keys() & {"name", "expires_at"}:
             setattr(key, name, changes[name])
@@ -139,7 +135,10 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: dat
 
 
 def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> ApiKey:
-    """Refuse the key from the next request on, permanently. A revoked key stays as it is."""
+    """Refuse the key from the next request on, permanently. A revoked key stays as it is.
+
+    Raises DomainError `forbidden` if the key has `common` and the actor does not.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
         if key.revoked_at is None:
@@ -152,6 +151,9 @@ def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> 
 def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> None:
     after = document(key)
     if after != before:
+        # Nobody changes a key that has more rights than they have.
+        if key.scope == Scope.MANAGE and key.may_change_common:
+            _require_common(log.actor)
         key.save(update_fields=columns)
         log.append(KIND, object_id=key.pk, key=key.name, environment=key.environment.key, before=before, after=after)
 

@@ -252,6 +252,17 @@ def test_key__with_common__is_made_only_by_users_who_may_change_what_is_common(
         assert "requires a key with `common`, or a user with the permissions" in errors_of(response)["common"][0]
 
 
+@pytest.mark.parametrize("rights", [(), COMMON_PERMISSIONS])
+def test_key__with_common__is_revoked_only_by_users_who_may_change_what_is_common(
+    production: Environment, rights: tuple[str, ...]
+) -> None:
+    key, _ = create_key(name="Shop", environment=production, scope=Scope.MANAGE, common=True, actor=ACTOR, at=NOON)
+    client = sign_in("config.view_apikey", "config.change_apikey", *rights)
+    [message] = messages_of(client.post(reverse("admin:config_apikey_revoke", args=[key.pk]), {"reason": "Leaked"}))
+    assert ("is revoked" if rights else "requires a key with `common`") in message
+    assert (ApiKey.objects.get().revoked_at is not None) == bool(rights)
+
+
 def test_key__revoked__is_refused_from_the_next_request_on(production: Environment) -> None:
     key, secret = create_key(name="Shop", environment=production, scope=Scope.SERVER, actor=ACTOR, at=NOON)
     api = CommittingClient()

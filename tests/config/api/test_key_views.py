@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from config.keys.api_keys import COMMON_PERMISSIONS
-from config.models import ApiKey, Environment, IdempotencyKey, Scope
+from config.change_log.writing import Actor
+from config.errors import DomainError
+from config.keys.api_keys import COMMON_PERMISSIONS, rotate_key
+from config.models import ApiKey, Environment, IdempotencyKey, Scope, Source
 from tests.answers import data, error
 from tests.conftest import NOON, CommittingClient
 from tests.factories import FlagFactory, KeyFactory, UserFactory
@@ -88,12 +90,35 @@ def test_key__that_has_expired__is_renamed_as_it_was_read(api: CommittingClient,
     assert data(api.patch(address, {**read, "name": "old"})) == {**read, "name": "old"}
 
 
-def test_key__with_common__lives_longer_only_by_a_key_that_has_it(own: CommittingClient, api: CommittingClient) -> None:
+def test_key__with_common__is_changed_only_by_a_key_that_has_it(own: CommittingClient, api: CommittingClient) -> None:
     common, _ = KeyFactory(expires_at=NOON + timedelta(days=1))
     address = f"{KEYS}/{common.pk}"
-    error(own.patch(address, {"expiresAt": None}), 403, "forbidden")
-    assert data(own.patch(address, {"name": "other"}))["name"] == "other"
+    read = data(own.get(address))
+    for changes in ({"expiresAt": None}, {"expiresAt": "2099-01-31"}, {"name": "other"}):
+        assert "`common`" in error(own.patch(address, changes), 403, "forbidden")["message"]
+    error(own.post(f"{address}/revoke"), 403, "forbidden")
+    assert data(own.patch(address, read)) == read == data(own.get(address))
     assert "expiresAt" not in data(api.patch(address, {"expiresAt": None}))
+    assert data(api.patch(address, {"name": "other"}))["name"] == "other"
+    revoked = data(api.post(f"{address}/revoke"))
+    assert data(own.post(f"{address}/revoke")) == revoked
+
+
+def test_key__without_common__is_changed_and_revoked_by_another_one(own: CommittingClient) -> None:
+    key, _ = KeyFactory(common=False)
+    address = f"{KEYS}/{key.pk}"
+    assert data(own.patch(address, {"name": "other"}))["name"] == "other"
+    assert data(own.post(f"{address}/revoke"))["revokedAt"]
+
+
+@pytest.mark.usefixtures("production")
+def test_key__with_common__is_rotated_only_by_those_who_have_it() -> None:
+    key, _ = KeyFactory()
+    lesser = Actor("key lesser", Source.API, may_change_common=False)
+    with pytest.raises(DomainError, match="requires a key with `common`"):
+        rotate_key(key, overlap=timedelta(days=1), actor=lesser, at=NOON)
+    key.refresh_from_db()
+    assert (key.expires_at, ApiKey.objects.filter(name=key.name).count()) == (None, 1)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +228,7 @@ def test_flag__reverted_to_other_variants_by_a_key_of_one_environment__is_forbid
 
 
 @pytest.mark.parametrize("missing", [None, *COMMON_PERMISSIONS])
-def test_key__with_common__is_made_and_prolonged_only_by_users_who_may_change_what_is_common(
+def test_key__with_common__is_made_and_changed_only_by_users_who_may_change_what_is_common(
     production: Environment, missing: str | None
 ) -> None:
     rights = {"config.add_apikey", "config.change_apikey", *COMMON_PERMISSIONS} - {missing}
@@ -212,14 +237,19 @@ def test_key__with_common__is_made_and_prolonged_only_by_users_who_may_change_wh
     made = client.post(KEYS, {"name": "x", "scope": "manage", "common": True}, format="json")
     key, _ = KeyFactory(expires_at=NOON + timedelta(days=1))
     prolonged = client.patch(f"{KEYS}/{key.pk}", {"expiresAt": None}, format="json")
+    renamed = client.patch(f"{KEYS}/{key.pk}", {"name": "other"}, format="json")
+    revoked = client.post(f"{KEYS}/{key.pk}/revoke")
     if missing is None:
         assert data(made, 201)["common"] is True
         assert "expiresAt" not in data(prolonged)
+        assert data(renamed)["name"] == "other"
+        assert data(revoked)["revokedAt"]
         return
     [detail] = error(made, 403, "forbidden")["details"]
     assert detail["field"] == "common"
     assert missing in detail["message"]
-    error(prolonged, 403, "forbidden")
+    for refused in (prolonged, renamed, revoked):
+        error(refused, 403, "forbidden")
     assert data(client.post(KEYS, {"name": "x", "scope": "manage"}, format="json"), 201)["common"] is False
 
 
