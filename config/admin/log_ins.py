@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Any
 
 from axes.backends import AxesStandaloneBackend
-from axes.signals import user_locked_out
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in, user_login_failed
 from django.dispatch import receiver
@@ -63,12 +62,9 @@ def log_success(*, request: HttpRequest | None, user: Any, **_: object) -> None:
 @receiver(user_login_failed, dispatch_uid="config.log_ins")
 def log_failure(*, credentials: dict[str, Any], request: HttpRequest | None = None, **_: object) -> None:
     if request is not None:
-        logger.warning("Signing in as %s%s failed", _name(credentials.get("username")), _from(request))
-
-
-@receiver(user_locked_out, dispatch_uid="config.log_ins")
-def log_lock_out(*, request: HttpRequest, username: str | None = None, **_: object) -> None:
-    logger.warning("Signing in as %s%s is locked", _name(username), _from(request))
+        # django-axes, which is installed before this app, has counted the attempt by now.
+        outcome = "is locked" if getattr(request, "axes_locked_out", False) else "failed"
+        logger.warning("Signing in as %s%s %s", _name(credentials.get("username")), _from(request), outcome)
 
 
 def _name(username: object) -> str:

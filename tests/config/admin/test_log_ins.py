@@ -71,6 +71,14 @@ def test_log_in__attempts__are_logged_without_the_password(caplog: pytest.LogCap
     assert "hunter2" not in caplog.text
 
 
+def test_log_in__each_attempt_at_a_locked_account__is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    for password in ("wrong", "wrong", "wrong", "wrong", "right"):
+        sign_in(password=password)
+    lines = [record.getMessage() for record in caplog.records if record.name == "config.admin.log_ins"]
+    tried = f"Signing in as 'ada' from {HERE}"
+    assert lines == [f"{tried} failed"] * 2 + [f"{tried} is locked"] * 3
+
+
 def test_log_in__from_an_address_that_is_not_known__is_logged_without_one(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     Client().force_login(User.objects.get(username="ada"))
