@@ -38,7 +38,8 @@ def admit(environ: dict[str, Any]) -> Admission:
     is_short = length <= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     view = view_of(environ)
     if view is not None and not hasattr(view, "cls"):  # a page, such as one of the admin, where no key counts
-        return Admission.READ_OF_BROWSER if is_short and _has_cookies(environ) else Admission.WITHHOLD
+        is_of_form = _has_cookies(environ) or _comes_from_here(environ)
+        return Admission.READ_OF_BROWSER if is_short and is_of_form else Admission.WITHHOLD
     if view is not None and getattr(view.cls, "own_credentials", False):  # only the database knows these callers
         return Admission.READ_OF_BROWSER if is_short and "HTTP_AUTHORIZATION" in environ else Admission.WITHHOLD
     try:
@@ -63,6 +64,15 @@ def is_of_browser(environ: dict[str, Any]) -> bool:
 def _has_cookies(environ: dict[str, Any]) -> bool:
     cookies = environ.get("HTTP_COOKIE", "")
     return settings.SESSION_COOKIE_NAME in cookies or settings.CSRF_COOKIE_NAME in cookies
+
+
+def _comes_from_here(environ: dict[str, Any]) -> bool:
+    """Return whether a browser names a page of this host as the sender.
+
+    The form of a browser whose cookies have been deleted is read, so that what somebody typed can be kept.
+    """
+    host = environ.get("HTTP_HOST", "")
+    return bool(host) and environ.get("HTTP_ORIGIN", "").partition("://")[2] == host
 
 
 def view_of(environ: dict[str, Any]) -> Any | None:

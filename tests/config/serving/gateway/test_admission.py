@@ -1,10 +1,11 @@
-"""Bodies for kill switches, whose callers only the database knows: they are read if there is a token at all."""
+"""Bodies of callers whom only the database knows: kill switches need a token, and forms a cookie or an own origin."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from config.serving.gateway.admission import Admission, admit
 
@@ -26,3 +27,24 @@ def test_admit__call_of_a_kill_switch__needs_a_token_and_a_short_body(
     headers: dict[str, Any], admission: Admission
 ) -> None:
     assert admit({**HOOK, **headers}) is admission
+
+
+FORM = {"REQUEST_METHOD": "POST", "PATH_INFO": "/admin/login/", "CONTENT_LENGTH": "100", "HTTP_HOST": "flags.example"}
+OWN = {"HTTP_ORIGIN": "https://flags.example"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "admission"),
+    [
+        ({"HTTP_COOKIE": f"{settings.SESSION_COOKIE_NAME}=x"}, Admission.READ_OF_BROWSER),
+        (OWN, Admission.READ_OF_BROWSER),
+        ({}, Admission.WITHHOLD),
+        ({"HTTP_ORIGIN": "https://other.example"}, Admission.WITHHOLD),
+        ({"HTTP_ORIGIN": "null"}, Admission.WITHHOLD),
+        ({**OWN, "CONTENT_LENGTH": str(6 * 1024**2)}, Admission.WITHHOLD),
+    ],
+)
+def test_admit__form_of_a_page__needs_a_cookie_or_to_come_from_here(
+    headers: dict[str, Any], admission: Admission
+) -> None:
+    assert admit({**FORM, **headers}) is admission
