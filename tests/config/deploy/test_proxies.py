@@ -117,7 +117,7 @@ def test_nginx__itself__accepts_the_file(tmp_path: Path) -> None:
 def test_caddy__event_streams__are_neither_buffered_nor_logged() -> None:
     text = CADDY.read_text()
     assert re.search(rf"reverse_proxy {PATH}\* {STREAMS} {{\n\t\tflush_interval -1\n", text)
-    assert f"log_skip {PATH}*\n" in text
+    assert f"\tskip_log {PATH}*\n" in text  # `log_skip` needs Caddy 2.8, and Debian 12 has 2.6
     assert f"\treverse_proxy {API}\n" in text
 
 
