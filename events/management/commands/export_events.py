@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,9 +64,10 @@ class Command(OperatorCommand):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise CommandError(f"Cannot write {output}: {error.strerror}.") from error
+            raise CommandError(f"Cannot write {_name(output)}: {error.strerror}.") from error
         except DatabaseError as error:
-            raise CommandError(f"The database failed, so the export is incomplete: {error}") from error
+            left = "the export is incomplete" if output == STANDARD else f"{output} was not written"
+            raise CommandError(f"The database failed, so {left}: {error}") from error
 
     def _write(self, events: EventQuerySet, form: Form, file: IO[bytes], *, is_shown: bool) -> None:
         with tqdm(desc="Export", unit=" events", disable=None if is_shown else True) as bar:
@@ -93,8 +94,28 @@ def _form_of(output: str) -> str:
     return ending if ending in FORMS else "ndjson"
 
 
-def _opened(output: str) -> Any:
-    return nullcontext(sys.stdout.buffer) if output == STANDARD else Path(output).open("wb")
+def _name(output: str) -> str:
+    return "to the standard output" if output == STANDARD else output
+
+
+@contextmanager
+def _opened(output: str) -> Iterator[IO[bytes]]:
+    """Open the output. A file appears once it is whole, and replaces the one before it only then."""
+    path = Path(output)
+    if output == STANDARD:
+        yield sys.stdout.buffer
+    elif path.exists() and not path.is_file():  # a pipe or a device, which nothing can replace
+        with path.open("wb") as file:
+            yield file
+    else:
+        path = path.resolve()  # the file behind a link is replaced, not the link
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        try:
+            with unfinished.open("wb") as file:
+                yield file
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def _counted(pages: Iterable[Page], bar: Any) -> Iterator[Page]:

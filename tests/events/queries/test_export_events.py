@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,9 +96,52 @@ def test_export_events__bad_option__is_refused_by_its_name(db: None, arguments: 
 
 
 @pytest.mark.usefixtures("_events")
-def test_export_events__that_fails_on_the_way__says_so_and_leaves_a_torn_file(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(exports, "PAGE", 1)
+def test_export_events__to_a_file_that_fails_on_the_way__leaves_what_was_there(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     file = tmp_path / "events.csv"
+    with _failing_later(monkeypatch), pytest.raises(CommandError, match=r"events\.csv was not written: the conn"):
+        call_command("export_events", "--output", str(file))
+    assert list(tmp_path.iterdir()) == []
+    file.write_text("the export before")
+    with _failing_later(monkeypatch), pytest.raises(CommandError):
+        call_command("export_events", "--output", str(file))
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("events.csv", "the export before")]
+
+
+@pytest.mark.usefixtures("_events")
+def test_export_events__to_stdout_that_fails_on_the_way__says_so_and_ends_torn(
+    capsysbinary: Any, monkeypatch: Any
+) -> None:
+    with _failing_later(monkeypatch), pytest.raises(CommandError, match="the export is incomplete"):
+        call_command("export_events", "--format", "csv")
+    assert capsysbinary.readouterr().out.endswith(exports.FORMS["csv"].torn)
+
+
+@pytest.mark.usefixtures("_events")
+def test_export_events__to_a_full_device__says_where_it_cannot_write(monkeypatch: Any) -> None:
+    with pytest.raises(CommandError, match=r"^Cannot write /dev/full: No space left on device\.$"):
+        call_command("export_events", "--output", "/dev/full")
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=full))
+        with pytest.raises(CommandError, match=r"^Cannot write to the standard output: No space left on device\.$"):
+            call_command("export_events")
+
+
+@pytest.mark.usefixtures("_events")
+def test_export_events__to_a_link__replaces_the_file_behind_it(tmp_path: Path) -> None:
+    file, link = tmp_path / "events", tmp_path / "link"
+    file.write_text("the export before")
+    link.symlink_to(file)
+    call_command("export_events", "--output", str(link))
+    assert link.is_symlink()
+    assert sorted(users(file.read_bytes())) == ["ada", "ada", "bob"]
+
+
+@contextmanager
+def _failing_later(monkeypatch: Any) -> Iterator[None]:
+    """Let the database fail after the first pages."""
+    monkeypatch.setattr(exports, "PAGE", 1)
     asked = iter(range(99))
 
     def fail_later(execute: Any, *arguments: Any) -> Any:
@@ -102,6 +149,5 @@ def test_export_events__that_fails_on_the_way__says_so_and_leaves_a_torn_file(tm
             raise OperationalError("the connection is lost")
         return execute(*arguments)
 
-    with connection.execute_wrapper(fail_later), pytest.raises(CommandError, match="the export is incomplete"):
-        call_command("export_events", "--output", str(file))
-    assert file.read_bytes().endswith(exports.FORMS["csv"].torn)
+    with connection.execute_wrapper(fail_later):
+        yield
