@@ -160,7 +160,7 @@ class MomentField(forms.CharField):
         try:
             return parse_timestamp(text) if text else None
         except ValueError as error:
-            raise forms.ValidationError("Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.") from error
+            raise forms.ValidationError("Must be a date and time such as 2026-01-31T12:00:00Z.") from error
 
 
 class StrictForm(forms.BaseForm):

@@ -116,7 +116,7 @@ def _scheduled(request: HttpRequest, environment: Environment, now: datetime) ->
             at = now + remaining_run(experiment, now)
             if now < at <= until:
                 address = reverse("admin:experiments_experiment_change", args=[experiment.pk])
-                yield Scheduled(at, experiment.key, address, "has run for as long as planned")
+                yield Scheduled(at, experiment.key, address, "will have run for as long as planned")
 
 
 def _stopped_metrics(environment: Environment, now: datetime) -> Iterator[tuple[Metric, str]]:

@@ -15,9 +15,12 @@ from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.site import DomainAdmin
 from config.admin.user_links import address_of_user
+from config.change_log.descriptions import describe_path
+from config.change_log.sentences import words_of
 from config.documents import is_same
 from config.errors import DomainError
 from flags.admin.audience_words import describe_audience, describe_changed, describe_decided, percent
+from flags.changes.flag_changes import KIND
 from flags.engine.types import Evaluation
 from flags.models import Flag, FlagState
 from flags.recent_users.positions import PERIOD
@@ -130,7 +133,10 @@ def _ids(request: HttpRequest) -> list[UUID]:
 
 
 def _refused(refusal: DomainError) -> dict[str, Any]:
-    why = f"{refusal.details[0].field}: {refusal.details[0].message}" if refusal.details else refusal.message
+    why = refusal.message
+    if refusal.details:
+        place = describe_path(refusal.details[0].field, words_of(KIND))
+        why = f"{place[:1].upper()}{place[1:]}: {refusal.details[0].message}"
     return {"words": f"There is no preview of this edit. {why}"}
 
 

@@ -44,7 +44,7 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
 
 def check_time(value: object, field: str) -> Iterator[Detail]:
     """Accept an ISO 8601 timestamp or a relative time such as `-7d`."""
-    message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z, or relative: -7d, +12h."
+    message = "Must be a date and time such as 2026-01-31T12:00:00Z, or relative: -7d, +12h."
     return check_readable(value, field, read=compile_moment, message=message)
 
 

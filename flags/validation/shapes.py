@@ -118,7 +118,7 @@ def check_readable(value: object, field: str, *, read: Callable[[str], object], 
 
 def check_moment(value: object, field: str) -> Iterator[Detail]:
     """Accept an ISO 8601 timestamp."""
-    message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z."
+    message = "Must be a date and time such as 2026-01-31T12:00:00Z."
     return check_readable(value, field, read=parse_timestamp, message=message)
 
 

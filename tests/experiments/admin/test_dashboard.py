@@ -130,7 +130,7 @@ def test_agenda__of_two_weeks__has_rules_expiries_keys_and_experiments_in_order(
             "Tue 3 Feb, 12:00 on rule 1 starts: 25 % of everyone "
             "Wed 4 Feb, 12:00 off rule 1 starts: 25 % of everyone; the flag is off "
             "Thu 5 Feb, 12:00 a partner expires, and calls with this API key are refused "
-            "Sat 7 Feb, 12:00 runs has run for as long as planned"
+            "Sat 7 Feb, 12:00 runs will have run for as long as planned"
         )
 
 

@@ -135,8 +135,8 @@ def test_preview__of_a_new_flag_with_values__counts_who_gets_another_than_while_
     ("edits", "says"),
     [
         ({"rules": "[{"}, "The preview needs a form without mistakes."),
-        ({"rules": '[{"type": "percentage"}]'}, "no preview of this edit. rules[0].percentage: "),
-        ({"rules": '[{"type": "segment", "segments": ["lost"]}]'}, "no preview of this edit. rules[0]"),
+        ({"rules": '[{"type": "percentage"}]'}, "no preview of this edit. Rule 1, percentage: "),
+        ({"rules": '[{"type": "segment", "segments": ["lost"]}]'}, "no preview of this edit. Rule 1"),
         ({"opened_in": "staging"}, "no preview of this edit. You opened this page in another environment"),
     ],
 )

@@ -90,7 +90,7 @@ def test_preview__of_an_edit__writes_nothing(flag: Flag) -> None:
     ("edits", "says"),
     [
         ({"rules": "[{"}, "The preview needs a form without mistakes."),
-        ({"rules": '[{"type": "percentage"}]'}, "no preview of this edit. rules[0].percentage: "),
+        ({"rules": '[{"type": "percentage"}]'}, "no preview of this edit. Rule 1, percentage: "),
         ({"opened_in": "staging"}, "no preview of this edit. You opened this page in another environment"),
     ],
 )

@@ -98,7 +98,7 @@ def test_try__attributes__are_compared(flag: Flag) -> None:
         ({"attributes": "[]"}, "attributes", "Must be a JSON object."),
         ({"attributes": "{"}, "attributes", "The field attributes is not valid JSON"),
         ({"attributes": '{"a": NaN}'}, "attributes", "Must be a finite number."),
-        ({"at": "yesterday"}, "at", "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z."),
+        ({"at": "yesterday"}, "at", "Must be a date and time such as 2026-01-31T12:00:00Z."),
         ({"at": "2020-01-01T00:00"}, "at", "The flag did not exist at that time."),
     ],
 )

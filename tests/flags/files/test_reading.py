@@ -54,7 +54,7 @@ flags.yaml, line 11: segments[2]: Must be an object such as {"key": "beta-tester
 flags.yaml, line 14: flags[0] (dark-mode): description: Must be a string.
 flags.yaml, line 18: flags[0] (dark-mode): variants[0].value: Must be a string, because the flag is of type string.
 flags.yaml, line 19: flags[0] (dark-mode): owner: Must be a string.
-flags.yaml, line 20: flags[0] (dark-mode): expiresAt: Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.
+flags.yaml, line 20: flags[0] (dark-mode): expiresAt: Must be a date and time such as 2026-01-31T12:00:00Z.
 flags.yaml, line 21: flags[0] (dark-mode): archived: Must be true or false.
 flags.yaml, line 22: flags[0] (dark-mode): tags[1]: "a" is already in the list; leave it out.
 flags.yaml, line 25: flags[0] (dark-mode): environments.production.enabled: Must be true or false.
