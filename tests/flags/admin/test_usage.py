@@ -90,7 +90,7 @@ def test_page__of_a_flag_that_is_used__shows_how_much(production: Environment, p
     FlagFactory(key="f", on=True, at=START)
     count("f", production, 1, on=1500, off=500)
     text = text_of(page_of("f", *permissions))
-    assert "Usage in Production 2,000 evaluations in 30 days Last evaluated 25 Dec 2028, 12:00" in text
+    assert "Usage in Production 2,000 evaluations in 30 days Last evaluated in the hour from 25 Dec 2028, 12:00" in text
     assert "on 75 % 1,500 off 25 % 500" in text
     assert "up to 2,000 a day" in text
 
