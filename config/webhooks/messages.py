@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from config.change_log.descriptions import DescribedChange, describe_change
@@ -16,6 +18,8 @@ MOST_CHANGES = 50
 """In one message. Those beyond it are counted."""
 _MOST_IN_CHAT, _MOST_LINES_IN_CHAT = 10, 8
 _LONGEST_LINE_IN_CHAT = 200
+_MOST_BYTES_IN_TEAMS = 12_000
+"""A workflow answers with success to more than 28 KB, and posts nothing. Teams counts its own form, which is longer."""
 
 
 @dataclass(slots=True)
@@ -118,15 +122,34 @@ def _slack(lines: Sequence[str]) -> str:
 
 def _teams(lines: Sequence[str]) -> str:
     """Return an adaptive card, which workflows of Teams post. Runs of text show marks of Markdown as they are."""
-    body = [{"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": line}]} for line in lines]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": "1.4",
-        "body": body,
+        "body": [_block(line) for line in _fitting(lines)],
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
     return _as_json({"type": "message", "attachments": [attachment]})
+
+
+def _block(line: str) -> Mapping[str, Any]:
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": line}]}
+
+
+def _fitting(lines: Sequence[str]) -> Sequence[str]:
+    """Leave out as many lines as necessary, but not the last two, which may be the number of other changes and the
+    reason.
+    """
+    first, last = [*lines[:-2]], lines[-2:]
+    room = _MOST_BYTES_IN_TEAMS - sum(map(_bytes_in_teams, last))
+    ends = list(accumulate(map(_bytes_in_teams, first)))
+    kept = bisect_right(ends, room)
+    left_out = [f"and {len(first) - kept} more lines"] if kept < len(first) else []
+    return [*first[:kept], *left_out, *last]
+
+
+def _bytes_in_teams(line: str) -> int:
+    return len(_as_json(_block(line)).encode())
 
 
 _CHATS: Mapping[str, Callable[[Sequence[str]], str]] = {WebhookFormat.SLACK: _slack, WebhookFormat.TEAMS: _teams}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,16 @@ def test_render__write_of_very_many_changes__is_short_and_says_how_many(message:
     assert many.summary == "flag shop changed and 1,049 more"
     left_out = 1_000 if form is WebhookFormat.PLAIN else 1_040
     assert str(left_out) in body.replace(",", "")
+
+
+def test_teams__long_differences__leave_a_card_that_teams_posts_with_its_reason(message: Message) -> None:
+    described = replace(message.changes[0], lines=["é" * 300] * 9)
+    body = render(Message([described] * 11), WebhookFormat.TEAMS)
+    [attachment] = json.loads(body)["attachments"]
+    lines = [block["inlines"][0]["text"] for block in attachment["content"]["body"]]
+    assert 10_000 < len(body.encode()) < 13_000
+    left_out = 10 * 10 - (len(lines) - 3)  # each change has a line, eight differences and how many more there are
+    assert lines[-3:] == [f"and {left_out} more lines", "and 1 more changes", "Reason: <b> & *go*"]
 
 
 @pytest.mark.parametrize("form", WebhookFormat)
