@@ -24,11 +24,16 @@ _NEWER = {"flag": "flag", SEGMENT: SEGMENT, SEGMENT_MEMBERS: SEGMENT}
 _AT_ONCE = 500
 
 
+def complete_since(now: datetime) -> datetime | None:
+    """Return the time before which superseded entries may be missing, or None if all are kept."""
+    return None if settings.CHANGE_RETENTION_DAYS is None else _until(now)
+
+
 def delete_old_changes(now: datetime) -> str:
     """Delete what is older than CHANGE_RETENTION_DAYS and superseded, and return a report of it."""
-    if settings.CHANGE_RETENTION_DAYS is None:
+    until = complete_since(now)
+    if until is None:
         return "all are kept"
-    until = _until(now)
     number = sum(_delete(kind, newer, until) for kind, newer in _NEWER.items())
     return f"deleted {number:,} superseded entries from before {until:%Y-%m-%d}"
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
 from django.db.models import Max
+from django.utils import timezone
 
+from config.change_log.retention import complete_since
 from config.documents import Document
-from config.errors import Detail, DetailCode, DomainError, ErrorCode
-from config.models import Change, ChangeQuerySet
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.models import Change, ChangeQuerySet, kinds_of
 from config.slugs import is_key
+from config.timestamps import format_timestamp
 from flags.changes import flag_changes, segment_changes
 from flags.changes.properties import in_environment
 from flags.engine.compiling import compile_flag, compile_segment
@@ -21,22 +24,35 @@ from flags.validation.parsing import references
 def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> tuple[Configuration, int]:
     """Return a past configuration and its revision. It has the flag and all flags and segments that it depended on.
 
-    Raises DomainError `flag_not_found` if there was no such flag.
+    Raises DomainError `flag_not_found` if there was no such flag, or ValidationFailed if the log may lack entries of
+    that time.
     """
     then = Change.objects.as_of(moment)
     keys = [flag_key] if is_key(flag_key) else []
     flags = _closure(then, flag_changes.KIND, keys, lambda document: in_environment(document, environment_key))
+    _require_entries(flag_changes.KIND, {*keys, *_all_named(flag_changes.KIND, flags)}, moment)
     if flag_key not in flags:
         message = "The flag did not exist at that time."
         detail = Detail("at", DetailCode.UNKNOWN_REFERENCE, message)
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag had the key {flag_key[:100]!r} at that time.", [detail])
-    named = [key for document in flags.values() for key in _named(segment_changes.KIND, document)]
+    named = _all_named(segment_changes.KIND, flags)
     segments = _closure(then, segment_changes.KIND, named, lambda document: document)
+    _require_entries(segment_changes.KIND, named | _all_named(segment_changes.KIND, segments), moment)
     configuration = Configuration(
         {key: compile_flag(document) for key, document in flags.items()},
         {key: compile_segment(document) for key, document in segments.items()},
     )
     return configuration, then.latest_revision()
+
+
+def _require_entries(kind: str, keys: Collection[str], moment: datetime) -> None:
+    """Refuse a moment for which the log may lack an entry: one of a later moment has superseded it, and is old, too."""
+    since = complete_since(timezone.now())
+    if since is None or moment >= since:
+        return
+    if Change.objects.filter(kind__in=kinds_of(kind), key__in=keys, at__gt=moment, at__lte=since).exists():
+        message = f"Must be {format_timestamp(since)} or later: the change log does not have all of what was before."
+        raise ValidationFailed([Detail("at", DetailCode.INVALID_VALUE, message)])
 
 
 def _closure(
@@ -60,6 +76,10 @@ def _documents(then: ChangeQuerySet, kind: str, keys: Iterable[str]) -> Iterable
     newest = then.filter(kind=kind, key__in=keys).order_by().values("key").annotate(newest=Max("revision"))
     changes_of_then = Change.objects.filter(revision__in=newest.values("newest"), after__isnull=False)
     return changes_of_then.values_list("key", "after")
+
+
+def _all_named(kind: str, documents: Mapping[str, Document]) -> set[str]:
+    return {key for document in documents.values() for key in _named(kind, document)}
 
 
 def _named(kind: str, document: Document) -> list[str]:

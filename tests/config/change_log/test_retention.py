@@ -6,10 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 
 from config.change_log.retention import delete_old_changes
+from config.errors import ValidationFailed
 from config.models import Change
 from flags.changes.flag_changes import delete_flag, update_flag
+from flags.changes.past import configuration_at
 from flags.changes.segment_changes import change_members, create_segment, update_segment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
@@ -84,6 +87,26 @@ def test_retention__members_of_a_segment__stay_until_its_whole_entry_is_old() ->
     update_segment(key="s", changes={"description": "x"}, actor=ACTOR, at=NOON + timedelta(days=30))
     delete_old_changes(NOW)
     assert (days_of("segment"), days_of("segment_members")) == ([30], [])
+
+
+def test_retention__time_of_a_deleted_entry__is_refused_and_not_answered_by_an_older_one(production: Any) -> None:
+    create_segment(key="s", actor=ACTOR, at=NOON)
+    changed, still = FlagFactory(), FlagFactory()
+    of_segment = FlagFactory(rules=[{"type": "segment", "segment": "s"}])
+    for day in (10, 20, 30, 40, 290, 310):
+        if day in (30, 40):
+            changes = {"description": f"day {day}"}
+            update_segment(key="s", changes=changes, actor=ACTOR, at=NOON + timedelta(days=day))
+        else:
+            describe(changed, production, day)
+    delete_old_changes(NOW)
+    with time_machine.travel(NOW, tick=False):
+        for flag, day in ((changed, 15), (changed, 25), (of_segment, 35)):
+            with pytest.raises(ValidationFailed, match=r"^at: Must be 2026-11-27T12:00:00\.000000Z or later"):
+                configuration_at(flag.key, "production", NOON + timedelta(days=day))
+        for flag, day in ((changed, 290), (changed, 305), (still, 15), (of_segment, 45)):
+            configuration, _ = configuration_at(flag.key, "production", NOON + timedelta(days=day))
+            assert flag.key in configuration.flags
 
 
 def test_retention__not_set__keeps_all(settings: Any, production: Any) -> None:
