@@ -47,7 +47,7 @@ class Command(OperatorCommand):
         )
         until = f"until {format_timestamp(key.expires_at)}" if key.expires_at else "without expiry"
         self.stderr.write(
-            f"Key {key.pk} ({key.scope} in {key.environment.key}, {until}). Its secret is shown only now:",
+            f"API key {key.pk} ({key.scope} in {key.environment.key}, {until}). Its secret is shown only now:",
             self.style.SUCCESS,  # not an error, but stdout is for the secret alone
         )
         self.stdout.write(secret)

@@ -31,7 +31,7 @@ class Command(OperatorCommand):
         old = find_by_id_or_prefix(ApiKey, key, "list_keys")
         made, secret = rotate_key(old, overlap=timedelta(days=overlap), actor=actor(), at=timezone.now())
         self.stderr.write(
-            f"Key {made.pk} replaces {old.prefix}, which expires in {overlap} days or before. "
+            f"API key {made.pk} replaces {old.prefix}, which expires in {overlap} days or before. "
             "Its secret is shown only now:",
             self.style.SUCCESS,  # not an error, but stdout is for the secret alone
         )
