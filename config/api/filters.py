@@ -182,7 +182,7 @@ class _MomentField(forms.Field):
             # In a query string, an unescaped "+" arrives as a space, which is not valid before an offset.
             return parse_timestamp(_restore_plus(value), end_of_day=self.end_of_day)
         except ValueError:
-            message = "Must be an ISO 8601 date or timestamp such as 2026-01-31T12:00:00Z."
+            message = "Must be a date, or a date and time such as 2026-01-31T12:00:00Z."
             raise forms.ValidationError(message, code="invalid") from None
 
 

@@ -199,7 +199,7 @@ class TimestampField(serializers.DateTimeField):
     default_error_messages = {
         _WRONG_TYPE: "Must be a string.",
         "null": "Must be a string.",
-        "invalid_value": "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.",
+        "invalid_value": "Must be a date and time such as 2026-01-31T12:00:00Z.",
     }
 
     def to_internal_value(self, value: Any) -> Any:

@@ -61,7 +61,7 @@ def _create_things() -> None:
     ExperimentFactory(key="draft")
     ExperimentFactory(key="running", running=True)
     ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now())
-    key, _ = KeyFactory(name="known")
+    key, _ = KeyFactory(name="known", common=False)
     ApiKey.objects.filter(pk=key.pk).update(id=KEY_ID)
 
 

@@ -83,7 +83,7 @@ def test_export_events__form__is_the_one_named_or_that_of_the_file(
         (["--user", ""], "must not be empty"),
         (["--user", "\udcff"], "must be UTF-8"),
         (["--user", "u" * 201], "--user: "),
-        (["--from", "then"], "--from: Must be an ISO 8601"),
+        (["--from", "then"], "--from: Must be a date, or a date and time"),
         (["--environment", "nowhere"], "Unknown environment"),
         (["--output", "/nowhere/e.csv"], "Cannot write /nowhere/e.csv"),
     ],
