@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import forkserver, util
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
@@ -42,13 +42,14 @@ def _ensure_running() -> None:
     """Start the fork server if there is none. It must not see Ctrl-C, which goes to all processes of a terminal.
 
     While it loads the code, Ctrl-C would end it with a traceback, and the supervisor would start it once more only to
-    stop. A process inherits what is ignored. granian has its workers listen again.
+    stop. A process inherits what is blocked. Here, the signal waits until the fork server is started.
     """
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # which the fork server would start, and this would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Fork(ForkServerProcess):

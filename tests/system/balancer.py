@@ -16,10 +16,12 @@ class Balancer:
     def __init__(self, server: Server) -> None:
         self._target = server.port
         self._loop = asyncio.new_event_loop()
-        self._listening = self._loop.run_until_complete(asyncio.start_server(self._pass_on, "127.0.0.1", backlog=256))
         self._open: set[asyncio.Task[None] | None] = set()  # which the loop itself does not keep
+        # The thread of the tests may have a loop that runs: that of a browser.
         self._thread = threading.Thread(target=self._loop.run_forever, name="balancer", daemon=True)
         self._thread.start()
+        starting = asyncio.start_server(self._pass_on, "127.0.0.1", backlog=256)
+        self._listening = asyncio.run_coroutine_threadsafe(starting, self._loop).result()
 
     @property
     def port(self) -> int:
