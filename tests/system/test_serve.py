@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.load import ANSWERED, Question, load
-from tests.system.server import ROOT, SECONDS_TO_STOP, Server, wait_until
+from tests.system.server import ROOT, SECONDS_TO_START, SECONDS_TO_STOP, Server, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -133,9 +133,9 @@ def test_serve__fork_server_killed__is_replaced_with_all_that_it_started(start_s
     os.kill(server.fork_server_pids()[0], signal.SIGKILL)
     for _ in range(20):
         assert server.ask("GET", "/v1/flags").status_code == 200
-    wait_until(lambda: len(server.worker_pids()) == 2 and server.stream_pid() is not None, "all are replaced", 30)
+    wait_until(lambda: len(server.worker_pids()) == 2 and bool(server.stream_pid()), "all serve", SECONDS_TO_START)
     assert not {*server.fork_server_pids(), *server.worker_pids(), server.stream_pid()} & before
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before), "the others end", 30)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before), "the others end", SECONDS_TO_STOP)
     assert server.stop() == 0
 
 
