@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Document = dict[str, Any]
@@ -39,3 +40,15 @@ def is_same(first: object, second: object) -> bool:
 def is_identical(first: object, second: object) -> bool:
     """Return whether two JSON values are the same and every number is written alike: `1` is not `1.0`."""
     return is_same(first, second) and json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+
+
+def surplus(elements: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Return the elements that are not among the others, in order. Each of the others stands for one element."""
+    unmatched = Counter((type(other) is bool, other) for other in others)  # 1 equals True in Python
+    found = []
+    for element in elements:
+        if unmatched[type(element) is bool, element] > 0:
+            unmatched[type(element) is bool, element] -= 1
+        else:
+            found.append(element)
+    return found

@@ -7,12 +7,11 @@ An entry shows nothing of other environments, and shortens long values.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
-from config.documents import Document, is_identical
+from config.documents import Document, is_identical, surplus
 from config.models import Change, ChangeQuerySet
 from config.timestamps import format_timestamp
 
@@ -172,7 +171,7 @@ def _compare_lists(before: list[Any], after: list[Any], path: str) -> Iterator[E
 
 def _compare_elements(before: list[Any], after: list[Any], path: str) -> Entry:
     """Return one difference. Both of its lists are empty if only the order has changed."""
-    added, removed = _surplus(after, before), _surplus(before, after)
+    added, removed = surplus(after, before), surplus(before, after)
     more = {"moreAdded": len(added) - MOST_ELEMENTS, "moreRemoved": len(removed) - MOST_ELEMENTS}
     return {
         "field": path,
@@ -180,19 +179,6 @@ def _compare_elements(before: list[Any], after: list[Any], path: str) -> Entry:
         "removed": removed[:MOST_ELEMENTS],
         **{name: number for name, number in more.items() if number > 0},
     }
-
-
-def _surplus(elements: list[Any], others: list[Any]) -> list[Any]:
-    """Return the elements that are not among the others, in order."""
-    # The type is part of the key because 1 equals True in Python.
-    unmatched = Counter((type(element) is bool, element) for element in others)
-    surplus = []
-    for element in elements:
-        if unmatched[type(element) is bool, element] > 0:
-            unmatched[type(element) is bool, element] -= 1
-        else:
-            surplus.append(element)
-    return surplus
 
 
 def _is_plain(elements: Sequence[Any]) -> bool:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from config.documents import Document, is_identical
+from config.documents import Document, is_identical, surplus
 from config.timestamps import parse_timestamp
 
 _MOST_ELEMENTS = 5
@@ -116,25 +115,13 @@ def change_sentence(label: str, old: str, new: str) -> Iterator[str]:
 
 def list_sentences(label: str, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
     """Yield what a list of plain values gains and loses: `Add ada and bob to the groups`."""
-    added, removed = _surplus(new, old), _surplus(old, new)
+    added, removed = surplus(new, old), surplus(old, new)
     if added:
         yield f"Add {some(added)} to {label}"
     if removed:
         yield f"Remove {some(removed)} from {label}"
     if not added and not removed and old != new:
         yield f"Change the order of {label}"
-
-
-def _surplus(elements: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Return the elements that are not among the others, in order."""
-    unmatched = Counter((type(other) is bool, other) for other in others)  # 1 equals True in Python
-    surplus = []
-    for element in elements:
-        if unmatched[type(element) is bool, element] > 0:
-            unmatched[type(element) is bool, element] -= 1
-        else:
-            surplus.append(element)
-    return surplus
 
 
 def some(elements: Sequence[Any]) -> str:
