@@ -135,7 +135,7 @@ def check_allowed_hosts(**_: Any) -> list[CheckMessage]:
     """Such a name equals no `Host`, so every request would be refused."""
     wrong = [name for name in settings.ALLOWED_HOSTS if not _HOST.fullmatch(name)]
     message = (
-        "ALLOWED_HOSTS must list names without a scheme, a port or a path, such as flags.example.com; {!r} is none."
+        "ALLOWED_HOSTS must list names without a scheme, a port or a path, such as flags.example.com, and not {!r}."
     )
     return [Error(message.format(name), id="halyard.E012") for name in wrong]
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.contrib.auth.models import Group, Permission, User
+from django.utils.text import capfirst
 
 
 def names_of(permissions: Iterable[Permission]) -> set[str]:
     return {f"{permission.content_type.app_label}.{permission.codename}" for permission in permissions}
+
+
+def describe_permission(permission: Permission) -> str:
+    """Return the objects and what one may do with them: `API keys: change`."""
+    model = permission.content_type.model_class()
+    action, _, name = permission.codename.partition("_")
+    if model is None or name != model._meta.model_name:
+        return permission.name
+    return f"{capfirst(model._meta.verbose_name_plural)}: {action}"
 
 
 def rights_of(account: User | Group) -> set[str]:

@@ -21,7 +21,7 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from config.accounts.log import GROUP, USER, document, log_account, log_password, seen_by_staff, version_of
-from config.accounts.rights import exceeding, may_change, names_of, rights_of
+from config.accounts.rights import describe_permission, exceeding, may_change, names_of, rights_of
 from config.admin.conflicts import Conflict
 from config.admin.site import KeepsInput, NamedListPage, column, moment, writer
 from config.change_log.descriptions import compare_documents
@@ -164,16 +164,6 @@ def _offered(granted: Iterable[Permission]) -> QuerySet[Permission]:
     types = ContentType.objects.get_for_models(*admin.site._registry).values()
     offered = Q(content_type__in=types) | Q(pk__in=[permission.pk for permission in granted])
     return Permission.objects.filter(offered).select_related("content_type")
-
-
-def describe_permission(permission: Permission) -> str:
-    """Return the objects and what one may do with them: `API keys: change`."""
-    model = permission.content_type.model_class()
-    action, _, name = permission.codename.partition("_")
-    if model is None or name != model._meta.model_name:
-        return permission.name
-    objects = str(model._meta.verbose_name_plural)
-    return f"{objects[0].upper()}{objects[1:]}: {action}"
 
 
 admin.site.unregister(User)

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import Permission
-from django.utils.text import capfirst
 
 from config.accounts.log import GROUP, USER
+from config.accounts.rights import describe_permission, names_of
 from config.change_log.descriptions import name_kind
 from config.change_log.sentences import KindWords, Sentences, kind_words, list_sentences, on_change
 from config.keys import api_keys, environments
@@ -52,10 +52,10 @@ def _permissions(old: Any, new: Any, _at: datetime) -> Iterator[str]:
 
 
 def _names_of(rights: set[str]) -> Mapping[str, str]:
-    """Return the names of permissions as the forms of accounts show them: `Can change flag`."""
+    """Return the names of permissions as the forms of accounts show them: `Flags: change`."""
     codenames = {right.partition(".")[2] for right in rights}
     found = Permission.objects.filter(codename__in=codenames).select_related("content_type")
-    return {f"{each.content_type.app_label}.{each.codename}": capfirst(each.name) for each in found}
+    return {name: describe_permission(permission) for permission in found for name in names_of([permission])}
 
 
 _RIGHTS: Mapping[str, Sentences] = {"permissions": _permissions}

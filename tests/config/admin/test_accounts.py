@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
 from config.accounts.log import seen_by_staff, version_of
+from config.change_log.descriptions import describe_change
 from config.models import Change, Source
 from tests.admin import sign_in, text_of
 
@@ -238,6 +239,14 @@ def test_log__of_accounts__is_readable_in_the_admin_and_the_api(boss: Client) ->
     assert "superuser" in boss.get(f"/admin/config/change/{revision}/change/").content.decode()
     [entry] = boss.get("/v1/audit?object=user").json()["data"]
     assert entry["object"]["key"] == "ada"
+
+
+def test_history__of_permissions__names_them_as_the_form_does(boss: Client) -> None:
+    user = member("ada")
+    save(boss, user, user_permissions=[permission("change_flag").pk])
+    change = Change.objects.order_by("-revision").first()
+    assert change is not None
+    assert "Added Flags: change to the permissions" in describe_change(change).lines
 
 
 def test_permissions__to_choose_from__are_those_of_pages_in_words_and_those_that_a_group_has() -> None:
