@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log.sentences import KindWords, change_sentence, on_change, plain
+from config.change_log.sentences import KindWords, change_sentence, on_change, plain, some
 from config.documents import Document
 from experiments.admin.words import describe_definition, describe_experiment_value
 from experiments.metrics.definition import Definition
 from experiments.models import Direction, MetricType, Role
 from flags.words.rules import describe_condition
-
-_MOST_USERS = 5
 
 # experiments
 
@@ -74,14 +72,9 @@ def _forced(old: Any, new: Any, _at: datetime) -> Iterator[str]:
     forced = [f"{user} to {variant}" for user, variant in after.items() if before.get(user) != variant]
     freed = [user for user in before if user not in after]
     if forced:
-        yield f"Force {_some(forced)}"
+        yield f"Force {some(forced)}"
     if freed:
-        yield f"Stop forcing a variant for {_some(freed)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_USERS
-    return ", ".join(names[:_MOST_USERS]) + (f" and {more:,} more" if more > 0 else "")
+        yield f"Stop forcing a variant for {some(freed)}"
 
 
 def _decision(old: Any, new: Any, at: datetime) -> Iterator[str]:
@@ -103,7 +96,6 @@ def _words(path: str, value: Any, at: datetime) -> str:
 
 
 _STATUS = {"draft": "a draft", "running": "running", "stopped": "stopped"}
-_ANALYSES = {"sequential": "sequential", "fixed": "fixed"}
 
 
 def _value(path: str, value: Any, at: datetime) -> str | None:
