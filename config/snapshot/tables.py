@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from config import signal_file
 from config.errors import DomainError, ErrorCode
 from config.models import Change
+from config.snapshot.turns import turn
 
 MANY = 200
 """Of more changes than this, no request waits until they are applied."""
@@ -185,9 +186,13 @@ class Snapshot:
         announce()
         self.seen_first = None
         self._load_first()
+        if not _pace.gives_way:
+            with without_garbage_collection():
+                yield
+            return
         _pace.between = self._load_first
         try:
-            with without_garbage_collection():
+            with turn(while_waiting=self._load_first), without_garbage_collection():
                 yield
         finally:
             _pace.between = _do_nothing
@@ -270,7 +275,7 @@ def without_garbage_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
-        if _pace.pauses_at < float("inf"):
+        if _pace.gives_way:
             gc.freeze()  # the first collection would otherwise search all that is new, and stop every request
     finally:
         if was_enabled:
@@ -285,6 +290,10 @@ class _Pace(threading.local):
     pauses_at = float("inf")
     between: Callable[[], None] = staticmethod(_do_nothing)
     """What is done in each pause."""
+
+    @property
+    def gives_way(self) -> bool:
+        return self.pauses_at < float("inf")
 
 
 _pace = _Pace()

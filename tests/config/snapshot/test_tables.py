@@ -9,7 +9,7 @@ import pytest
 from config import signal_file, snapshot
 from config.keys.api_keys import create_key, live_keys
 from config.models import Change, Environment, Scope
-from config.snapshot import tables
+from config.snapshot import tables, turns
 from config.snapshot.tables import current
 from flags.changes.flag_changes import create_flag, update_flag
 from flags.snapshot import compiled, configuration
@@ -150,6 +150,38 @@ def test_catch_up__key_made_during_a_large_change__is_known_before_that_is_appli
     assert current.seen_first != signal_file.read()  # known for certain only by the next look
     current.catch_up()
     assert len(live_keys.state) == 1
+
+
+def test_catch_up__large_change_while_another_process_has_its_turn__waits_with_new_keys(
+    flags: list[str], gives_way: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    switch_on(flags[:5])
+    others = turns.turn(while_waiting=lambda: None)
+    others.__enter__()
+
+    def pause(_: float) -> None:
+        seen.append((len(live_keys.state), len(switched_on())))
+        if len(seen) == 1:
+            make_key("meanwhile")
+        if len(seen) == 3:
+            others.__exit__(None, None, None)
+
+    monkeypatch.setattr(turns.time, "sleep", pause)
+    current.catch_up()
+    assert seen[:3] == [(0, 0), (1, 0), (1, 0)]
+    assert len(switched_on()) == 5
+
+
+def test_catch_up__large_change_in_a_thread_that_need_not_give_way__waits_for_nobody(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_pace", tables._Pace())
+    monkeypatch.setattr(turns.time, "sleep", lambda _: pytest.fail("It waits."))
+    switch_on(flags[:5])
+    with turns.turn(while_waiting=lambda: None):
+        current.catch_up()
+    assert len(switched_on()) == 5
 
 
 def test_catch_up__fails_halfway__is_done_again(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
