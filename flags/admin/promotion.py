@@ -20,7 +20,7 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
-from flags.admin.switching import Switch, ask_before_switching, describe_changes, switching_question
+from flags.admin.switching import Switch, ask_before_promoting, describe_changes, promotion_question
 from flags.changes import flag_changes
 from flags.changes.bulk import Written
 from flags.changes.driven_rules import with_driven_rule
@@ -142,7 +142,7 @@ class PromotionPage(DomainAdmin):
         address = self.address_of("promote", flag.pk) if flag else self.address_of("promote_selected")
         context = {
             **{"keys": keys, "ways": ways, "way": way, "preview": preview, "original": flag},
-            **{"confirmation": self._question(request, keys, way) if way and preview else None},
+            **{"confirmation": self._question(request, preview.keys, way) if way and preview else None},
             **{"consequences": self._describe_changes(request, preview.keys, way) if way and preview else []},
             **{"lacks_reason": "seen" in request.POST and lacks, "reason": reason_of(request)},
             **{"back": back, "address": address, "title": _title(keys, way)},
@@ -151,22 +151,24 @@ class PromotionPage(DomainAdmin):
             context["reason_setting"] = reason_setting(self, request, way.target)
         return self.page(request, "admin/flags/flag/promote.html", context)
 
-    def _question(self, request: HttpRequest, keys: Sequence[str], way: Way) -> Confirmation | None:
-        """Return what the page asks in addition, because the promotion switches flags: nobody is asked twice."""
-        return switching_question(self, request, _switches(keys, way), way.target)
+    def _question(self, request: HttpRequest, changed: Sequence[str], way: Way) -> Confirmation | None:
+        """Return what the page asks in addition, because these flags change: nobody is asked twice."""
+        return promotion_question(self, request, _switches(changed, way), way.target)
 
     def _describe_changes(self, request: HttpRequest, changed: Sequence[str], way: Way) -> list[str]:
         return describe_changes(self, request, _switches(changed, way), way.target)
 
     def _promote(self, request: HttpRequest, keys: Sequence[str], way: Way) -> None:
         check_environment(request, request.POST.get("opened_in"))
-        ask_before_switching(self, request, _switches(keys, way), way.target)
+        seen = request.POST["seen"]
+        changing = _changing(request, keys, way, seen)
+        ask_before_promoting(self, request, _switches([flag.key for flag in changing], way), way.target)
         written = promote(
             source=way.source,
             target=way.target,
             keys=keys,
             reason=reason_of(request),
-            seen=request.POST["seen"],
+            seen=seen,
             **writer(request),
         )
         what = f"{written[0].key} is" if len(written) == 1 else f"{len(written)} flags are"
@@ -190,8 +192,13 @@ def _switches(keys: Sequence[str], way: Way) -> list[Switch]:
     return switches
 
 
+def _changing(request: HttpRequest, keys: Sequence[str], way: Way, seen: str | None = None) -> Sequence[Written]:
+    """Return the flags that a promotion would change."""
+    return promote(source=way.source, target=way.target, keys=keys, is_dry_run=True, seen=seen, **writer(request))
+
+
 def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> Preview:
-    written = promote(source=way.source, target=way.target, keys=keys, is_dry_run=True, **writer(request))
+    written = _changing(request, keys, way)
     now = timezone.now()
     flags = [_preview_flag(flag, way.target, now) for flag in written[:_MOST_FLAGS]]
     return Preview(flags, [flag.key for flag in written], fingerprint(written))

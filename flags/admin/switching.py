@@ -1,7 +1,8 @@
 """The question before flags are switched on or off in a protected environment, or off while an experiment drives them.
 
 Switching is never refused, because it is the way to stop harm at once. But in a protected environment it affects
-users, and it stops an experiment from measuring, so the page says that first.
+users, and it stops an experiment from measuring, so the page says that first. A promotion asks the same, and also where
+it changes only rules.
 """
 
 from __future__ import annotations
@@ -37,9 +38,14 @@ class Switch:
     document: Document | None = None
 
     @property
+    def experiment(self) -> str | None:
+        """The experiment that drives the flag."""
+        return driving_experiment(self.flag.rules)
+
+    @property
     def driver(self) -> str | None:
         """The experiment that stops measuring."""
-        return None if self.is_on else driving_experiment(self.flag.rules)
+        return None if self.is_on else self.experiment
 
     @property
     def subjects(self) -> list[str]:
@@ -94,6 +100,35 @@ def ask_before_archiving(model_admin: DomainAdmin, request: HttpRequest, flags: 
     require_agreement(model_admin, request, replace(question, consequences=lines))
 
 
+def ask_before_promoting(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+) -> None:
+    """Ask before these flags, which a promotion changes, are written. Raises as `ask_before_switching` does."""
+    question = promotion_question(model_admin, request, switches, environment)
+    if question is not None:
+        lines = describe_changes(model_admin, request, switches, environment)
+        require_agreement(model_admin, request, replace(question, consequences=lines))
+
+
+def promotion_question(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+) -> Confirmation | None:
+    """Return the question before these flags are promoted, without its consequences, or None if there is none."""
+    question = switching_question(model_admin, request, switches, environment)
+    if not (environment.protected and switches) or (question is not None and len(switches) == 1):
+        return question
+    return Confirmation(
+        f"Promote {_name(switches)} to {environment.name}?",
+        (),
+        "Promote",
+        is_dangerous=any(not switch.is_on for switch in _moving(switches)),
+        subjects=[f"{switch.flag.key} is promoted" for switch in switches]
+        + [subject for switch in _moving(switches) for subject in switch.subjects],
+        name_to_type=_name_to_type(switches, environment),
+        environment=environment,
+    )
+
+
 def switching_question(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
 ) -> Confirmation | None:
@@ -115,17 +150,24 @@ def _ask_about_kept(
 
 
 def _question_about(switches: Sequence[Switch], environment: Environment) -> Confirmation:
-    what = switches[0].flag.key if len(switches) == 1 else f"{len(switches)} flags"
     verb = _verb(switches)
     return Confirmation(
-        f"{verb} {what}?",
+        f"{verb} {_name(switches)}?",
         (),
         verb,
         is_dangerous=not all(switch.is_on for switch in switches),
         subjects=[subject for switch in switches for subject in switch.subjects],
-        name_to_type=environment.name if environment.protected and len(switches) > 1 else "",
+        name_to_type=_name_to_type(switches, environment),
         environment=environment,
     )
+
+
+def _name(switches: Sequence[Switch]) -> str:
+    return switches[0].flag.key if len(switches) == 1 else f"{len(switches)} flags"
+
+
+def _name_to_type(switches: Sequence[Switch], environment: Environment) -> str:
+    return environment.name if environment.protected and len(switches) > 1 else ""
 
 
 def with_consequences(
@@ -156,6 +198,8 @@ def _describe_consequences(request: HttpRequest, switches: Sequence[Switch], env
         if len(driven) > 1:
             verdict = "The experiments go on. After a day, their verdict"
         lines.append(f"{verdict} is to check the data.")
+    kept = [switch for switch in switches if switch.experiment and switch not in driven]
+    lines += [_describe_kept(switch, environment) for switch in kept]
     where = "here" if environment == current_environment(request) else f"in {environment.name}"
     return [*lines, *_describe_usage(switches, environment, where, timezone.now())]
 
@@ -185,6 +229,13 @@ def _describe_driven(switch: Switch, environment: Environment) -> str:
         f"The experiment {switch.driver} drives the flag {flag.key} in {environment.name}. "
         f"While the flag is off, all users get {served}, and no new users are counted."
     )
+
+
+def _describe_kept(switch: Switch, environment: Environment) -> str:
+    line = f"The experiment {switch.experiment} drives the flag {switch.flag.key} in {environment.name}."
+    if not switch.is_on:
+        return f"{line} The flag stays off, so no new users are counted."
+    return f"{line} {'Its rule stays.' if switch.flag.enabled else 'New users are counted while the flag is on.'}"
 
 
 def _describe_usage(switches: Sequence[Switch], environment: Environment, where: str, now: datetime) -> list[str]:

@@ -9,14 +9,17 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from config.change_log.writing import writing
 from config.keys.environments import create_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import create_flag, document, update_flag
+from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
 from tests.admin import answer as answer_question
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.writing import HALF
+from tests.flags.engine.experiments import experiment_rule
 from tests.flags.recent_users.users import store_four_users
 
 pytestmark = pytest.mark.django_db
@@ -147,6 +150,95 @@ def test_page__only_rules_change_in_production__counts_their_users_too(
 
     assert "Of the 4 users seen here in the last day, 4 (100 %) will see something else" in text_of(several)
     assert "In the last day, a was not evaluated here." in text_of(admin.get(page_of("a")))
+
+
+def rules_alone_differ(production: Environment) -> None:
+    for key in ("a", "b"):
+        update_flag(key=key, environment=production, changes={"enabled": True, "rules": []}, **WRITE)
+
+
+def test_several_flags__of_which_none_is_switched__ask_for_the_name_of_the_environment(
+    admin: AdminClient, production: Environment
+) -> None:
+    rules_alone_differ(production)
+    before = revision()
+    page = admin.post(f"{LIST}promote/", {"flags": "a,b,same", "way": "staging:production"})
+    assert "Type Production to confirm" in text_of(page)
+    assert "Promote 2 flags to Production" in text_of(page)
+
+    refused = admin.post(f"{LIST}promote/", confirmed(page, typed_name="Staging"))
+    assert "Promote 2 flags to Production?" in text_of(refused)
+    assert "Type the name of the environment, Production." in text_of(refused)
+    assert "No user is known to have been seen here in the last day." in text_of(refused)
+    assert revision() == before
+    done = answer_question(admin, refused, typed_name="production", reason="Tested")
+    assert messages_of(done) == ["2 flags are promoted from Staging to Production."]
+    assert [change.key for change in Change.objects.since(before)] == ["a", "b"]
+
+
+def test_several_flags__of_which_one_is_switched__ask_for_the_name_too(
+    admin: AdminClient, production: Environment
+) -> None:
+    update_flag(key="a", environment=production, changes={"enabled": True}, **WRITE)
+    page = admin.post(f"{LIST}promote/", {"flags": "a,b", "way": "staging:production"})
+    assert "Type Production to confirm" in text_of(page)
+    sent = confirmed(page, typed_name="Production")
+    question = admin.post(f"{LIST}promote/", {**sent, "agreed": ["a is promoted", "b is promoted"]})
+    assert "Promote 2 flags to Production?" in text_of(question)
+    assert not on_in("b", "production")
+
+
+def test_several_flags__of_which_one_differs__ask_as_one_does(admin: AdminClient, production: Environment) -> None:
+    update_flag(key="a", environment=production, changes={"enabled": True, "rules": HALF}, **WRITE)
+    page = admin.post(f"{LIST}promote/", {"flags": "a,b,same", "way": "staging:production"})
+    assert "to confirm" not in text_of(page)
+    answer = admin.post(f"{LIST}promote/", confirmed(page))
+    assert messages_of(answer) == ["b is promoted from Staging to Production."]
+
+
+def test_one_flag__of_which_rules_alone_differ__asks_without_the_name(
+    admin: AdminClient, production: Environment
+) -> None:
+    rules_alone_differ(production)
+    page, before = admin.get(page_of("a")), revision()
+    assert "to confirm" not in text_of(page)
+    sent = confirmed(page)
+    del sent["agreed"]
+    question = admin.post(page_of("a"), sent)
+    assert "Promote a to Production? In Production" in text_of(question)
+    assert revision() == before
+    assert messages_of(answer_question(admin, question)) == ["a is promoted from Staging to Production."]
+
+
+@pytest.mark.parametrize(
+    "enabled, says",
+    [
+        ((True, True), "Its rule stays."),
+        ((False, True), "New users are counted while the flag is on."),
+        ((False, False), "The flag stays off, so no new users are counted."),
+        ((True, False), "While the flag is off, all users get the answer off, and no new users are counted."),
+    ],
+)
+def test_several_flags__one_driven_by_an_experiment__names_it(
+    admin: AdminClient, production: Environment, staging: Environment, enabled: tuple[bool, bool], says: str
+) -> None:
+    is_on, will_be_on = enabled
+    update_flag(key="a", environment=production, changes={"enabled": is_on}, **WRITE)
+    update_flag(key="a", environment=staging, changes={"enabled": will_be_on}, **WRITE)
+    with writing(**WRITE) as log:
+        put_rule(log, key="a", environment=production, rule={**experiment_rule(), "experiment": "checkout"})
+    page = admin.post(f"{LIST}promote/", {"flags": "a,b", "way": "staging:production"})
+    assert f"The experiment checkout drives the flag a in Production. {says}" in text_of(page)
+    assert text_of(page).count("The experiment checkout drives") == 1
+
+
+def test_several_flags__to_an_environment_that_is_not_protected__are_promoted_without_a_name(
+    admin: AdminClient,
+) -> None:
+    page = admin.post(f"{LIST}promote/", {"flags": "a,b", "way": "production:staging"})
+    assert "to confirm" not in text_of(page)
+    answer = admin.post(f"{LIST}promote/", confirmed(page))
+    assert messages_of(answer) == ["2 flags are promoted from Production to Staging."]
 
 
 @pytest.mark.parametrize("way", ["production:production", "staging:trial", "nowhere", ":", ""])
