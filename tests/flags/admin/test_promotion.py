@@ -211,7 +211,7 @@ def test_one_flag__of_which_rules_alone_differ__asks_without_the_name(
 
 
 @pytest.mark.parametrize(
-    "enabled, says",
+    ("enabled", "says"),
     [
         ((True, True), "Its rule stays."),
         ((False, True), "New users are counted while the flag is on."),
