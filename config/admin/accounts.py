@@ -177,10 +177,17 @@ class UserAdmin(AccountPages, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "shown_login")
+    readonly_fields = ("shown_login", "shown_joining")
+    # Nobody edits when somebody signed in last.
+    fieldsets = (*(DjangoUserAdmin.fieldsets or ())[:-1], ("Dates", {"fields": readonly_fields}))
 
     @column("Last login", ordering="last_login", empty_value="never")
     def shown_login(self, user: User) -> SafeString | None:
         return moment(user.last_login)
+
+    @column("Joined")
+    def shown_joining(self, user: User) -> SafeString | None:
+        return moment(user.date_joined)
 
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:

@@ -365,7 +365,7 @@ def in_two_lines(first: str, second: str) -> SafeString:
 
 
 def moment(at: datetime | None) -> SafeString | None:
-    """Return a time to the minute, with the microseconds in its tooltip."""
+    """Return a time to the minute, with the time in UTC in its tooltip."""
     return None if at is None else minute(at)
 
 

@@ -1,12 +1,12 @@
 """Filters that every template has: points in time as elements, which the script `local_times.js` completes.
 
-Each has the time zone of the setting in its text, and the exact time in UTC in its tooltip. The script adds the time of
-the reader's own zone to both.
+Each has the time zone of the setting in its text, and the time in UTC in its tooltip. The script adds the time of the
+reader's own zone to both.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.template import Library
 from django.utils import timezone
@@ -40,9 +40,11 @@ def day(at: datetime | None) -> SafeString:
 def _element(at: datetime | None, form: str) -> SafeString:
     if at is None:
         return SafeString("")
-    exactly = format_timestamp(at)
     return format_html(
-        '<time class="hy-moment" datetime="{}" title="{}">{}</time>', exactly, exactly, format_local(at, form)
+        '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
+        format_timestamp(at),
+        date_format(at.astimezone(UTC), "j M Y, H:i:s \\U\\T\\C"),
+        format_local(at, form),
     )
 
 

@@ -97,6 +97,11 @@ def _write_segment(segment: DemoSegment, **write: Any) -> None:
     )
 
 
+def _to_the_minute(moment: datetime) -> datetime:
+    """Return the time without its seconds: forms show a fraction of a second as text."""
+    return moment.replace(second=0, microsecond=0)
+
+
 def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, **write: Any) -> None:
     in_production, in_staging = flag.production, flag.staging
     create_flag(
@@ -105,7 +110,7 @@ def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, *
         environment=production,
         enabled=in_production.enabled,
         rules=in_production.rules,
-        expires_at=None if flag.expires_in is None else write["at"] + flag.expires_in,
+        expires_at=None if flag.expires_in is None else _to_the_minute(write["at"] + flag.expires_in),
         **flag.properties,
         **write,
     )

@@ -15,7 +15,7 @@ from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
 from flags.engine.timestamps import parse_timestamp
 from flags.validation.operands import OPERANDS
-from flags.words.moments import describe_moment
+from flags.words.moments import describe_moment, describe_start
 from flags.words.schedules import Rule, Wording, describe_ended, describe_ramp, describe_schedule, ended_at
 
 _MOST_RULES = 3
@@ -116,6 +116,9 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
     if "value" not in condition:
         return text
     value = condition["value"]
+    operator = OPERATORS.get(condition["operator"])
+    if operator and operator.operand is Operand.TIME:
+        return f"{text} {_time(value)}"
     return f"{text} {_join(value) if isinstance(value, list) else _value(value)}"
 
 
@@ -221,6 +224,13 @@ def _value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)[:60]
+
+
+def _time(value: object) -> str:
+    try:
+        return describe_start(parse_timestamp(str(value)))
+    except ValueError:
+        return _value(value)
 
 
 # The value of a variant may contain a property of any name, so paths are matched from their start.

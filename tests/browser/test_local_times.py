@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from experiments.metrics.changes import create_metric
 from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory
 
@@ -42,7 +44,7 @@ def test_times__of_another_zone__are_beside_those_of_the_page(visit: Visit, page
     time = page.locator("#result_list time").first
     expect(time).to_have_text("31 Jan 2026, 20:15 1 Feb, 01:45 GMT+5:30")
     title = time.get_attribute("title") or ""
-    assert title.splitlines() == ["2026-01-31T20:15:00.000000Z", "1 Feb 2026, 01:45:00 GMT+5:30 (Asia/Calcutta)"]
+    assert title.splitlines() == ["31 Jan 2026, 20:15:00 UTC", "1 Feb 2026, 01:45:00 GMT+5:30 (Asia/Calcutta)"]
     expect(time.locator(".hy-local")).to_have_text("1 Feb, 01:45 GMT+5:30")
     same = page_in("UTC")
     same.goto(visit.root + "/admin/events/event/")
@@ -68,3 +70,46 @@ def test_times__in_sentences_tooltips_and_later_rows__have_it_too(visit: Visit, 
         page.get_by_role("button", name="Follow live").click()
     EventFactory(name="new", timestamp=timezone.now())
     expect(page.locator(".hy-tail time .hy-local")).to_contain_text("GMT+9")
+
+
+def midnight_in(days: int) -> datetime:
+    return timezone.now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
+
+
+def test_times__in_the_words_of_rules__have_it_too(visit: Visit, page_in: Callable[[str], Page]) -> None:
+    soon, later, last = midnight_in(2) + timedelta(hours=20, minutes=22), midnight_in(4), midnight_in(30)
+    steps = [(soon, 50), (later, 70), (last, 100)]
+    ramp = [{"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "percentage": share} for at, share in steps]
+    starting = {"type": "percentage", "percentage": 5, "startAt": ramp[2]["at"]}
+    flag_in_production(enabled=True, rules=[{"type": "percentage", "percentage": 30, "ramp": ramp}])
+    flag_in_production(key="later", enabled=True, rules=[starting])
+    page = page_in("Asia/Tokyo")
+    page.goto(visit.root + "/admin/flags/flag/")
+    next_day = f"{soon + timedelta(days=1):%A}"
+    words = page.locator("#result_list").get_by_text("30 % now").first
+    expect(words).to_contain_text(f"50 % from {soon:%A} at 20:22 UTC {next_day}, 05:22 GMT+9,")
+    expect(words).to_contain_text(f"70 % from {later:%A} 09:00 GMT+9, 100 % from {last:%-d %b %Y} 09:00 GMT+9")
+    starts = page.locator("#result_list").get_by_text("5 % of everyone from").first
+    expect(starts).to_have_text(f"5 % of everyone from {last:%-d %b %Y} 09:00 GMT+9")
+    west = page_in("America/New_York")
+    west.goto(visit.root + "/admin/flags/flag/")
+    expect(west.get_by_text("30 % now").first).to_contain_text(
+        re.compile(f"70 % from {later:%A} {later - timedelta(days=1):%A}, (19|20):00")
+    )
+
+
+def test_inputs__have_the_local_time_beside_them(visit: Visit, page_in: Callable[[str], Page]) -> None:
+    expiry = datetime(2027, 1, 31, 20, 15, tzinfo=UTC)
+    ends = {"type": "percentage", "percentage": 5, "endAt": "2027-02-01T10:00:00Z"}
+    flag = flag_in_production(expires_at=expiry, rules=[ends])
+    page = page_in("Asia/Tokyo")
+    page.goto(f"{visit.root}/admin/flags/flag/{flag.pk}/change/")
+    page.locator("summary", has_text="About").click()
+    beside = page.locator("input[name=expires_at] + .hy-local")
+    expect(beside).to_have_text("1 Feb, 05:15 GMT+9")
+    page.locator("input[name=expires_at]").fill("2027-01-31T10:30")
+    expect(beside).to_have_text("19:30 GMT+9")
+    page.locator("input[name=expires_at]").fill("")
+    expect(beside).to_be_hidden()
+    page.locator(".hy-more > summary").click()
+    expect(page.get_by_text("UTC", exact=True).last.locator("+ .hy-local")).to_have_text("19:00 GMT+9")

@@ -20,7 +20,7 @@ function row(event) {
   const time = event.timestamp.slice(11, 19);
   const day = event.timestamp.slice(0, 10) === new Date().toISOString().slice(0, 10) ? "" : `${inWords(event.timestamp).split(",")[0]}, `;
   return make("li", {},
-    make("a", { href: event.address }, make("time", { datetime: event.timestamp, title: `${event.timestamp.slice(0, 19).replace("T", " ")} UTC` }, day + time)),
+    make("a", { href: event.address }, make("time", { datetime: event.timestamp }, day + time)),
     make("a", { class: "hy-tail-name", href: event.eventAddress }, event.event),
     make("a", { href: event.userAddress }, event.userId),
     make("span", { class: "hy-muted" }, event.details));

@@ -12,6 +12,7 @@ from django.test import Client
 from config.accounts.log import seen_by_staff, version_of
 from config.change_log.descriptions import describe_change
 from config.models import Change, Source
+from config.timestamps import format_timestamp
 from tests.admin import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +59,7 @@ def manager() -> Client:
 
 def form_of(user: User, **changed: Any) -> dict[str, Any]:
     values = {
-        "username": user.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on",
+        "username": user.username, "is_active": "on",
         "is_staff": "on", "version": version_of(seen_by_staff(user)), **changed,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
@@ -67,6 +68,15 @@ def form_of(user: User, **changed: Any) -> dict[str, Any]:
 def changes() -> list[tuple[str, str, str, Any, Any]]:
     rows = Change.objects.filter(kind__in=["user", "group"]).order_by("revision")
     return [(row.kind, row.key, row.actor, row.before, row.after) for row in rows]
+
+
+def test_dates_of_a_user__are_shown_and_never_edited(boss: Client) -> None:
+    ada = member("ada")
+    page = boss.get(f"/admin/auth/user/{ada.pk}/change/").content.decode()
+    assert f'<time class="hy-moment" datetime="{format_timestamp(ada.date_joined)}"' in page
+    assert 'name="date_joined_0"' not in page
+    save(boss, ada, date_joined_0="2020-01-01", date_joined_1="00:00:00")
+    assert User.objects.get(pk=ada.pk).date_joined == ada.date_joined
 
 
 def save(client: Client, user: User, **changed: Any) -> Any:

@@ -24,7 +24,7 @@ def test_filter__is_an_element_with_the_exact_time(settings: object, name: str, 
     settings.TIME_ZONE = zone  # type: ignore[attr-defined]
     shown = engines["django"].from_string("{{ at|" + name + " }}").render({"at": MOMENT})
     assert shown == (
-        '<time class="hy-moment" datetime="2026-01-31T23:30:05.000001Z" title="2026-01-31T23:30:05.000001Z">'
+        '<time class="hy-moment" datetime="2026-01-31T23:30:05.000001Z" title="31 Jan 2026, 23:30:05 UTC">'
         f"{text}</time>"
     )
 
