@@ -50,14 +50,17 @@ def check_timeouts(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_database_options(**_: Any) -> list[CheckMessage]:
-    """Options stand after `?` in DATABASE_URL. The driver would refuse them only when it connects."""
+    """Options stand after `?` in an address. The driver would refuse them only when it connects."""
     if "postgresql" not in settings.DATABASES["default"]["ENGINE"]:
         return []
     from psycopg.pq import Conninfo  # noqa: PLC0415 (only for PostgreSQL)
 
     known = {option.keyword.decode() for option in Conninfo.get_defaults()} | _OPTIONS_OF_DJANGO
-    unknown = settings.DATABASES["default"]["OPTIONS"].keys() - known
-    return [Error(f"DATABASE_URL has the option {name}, which is unknown.", id="halyard.E014") for name in unknown]
+    return [
+        Error(f"{setting} has the option {name}, which is unknown.", id="halyard.E014")
+        for setting, alias in (("DATABASE_URL", "default"), ("REPLICA_URL", "replica"))
+        for name in settings.DATABASES.get(alias, {}).get("OPTIONS", {}).keys() - known
+    ]
 
 
 @register()

@@ -26,7 +26,8 @@ class Env(environ.Env):
     """The environment. Each method raises ImproperlyConfigured if the value does not have its type."""
 
     BOOLEAN_FALSE_STRINGS = ("false", "off", "n", "no", "0", "")
-    DATABASES = ("postgres", "postgresql", "sqlite")
+    POSTGRESQL = ("postgres", "postgresql")
+    DATABASES = (*POSTGRESQL, "sqlite")
 
     def read_file(self, var: str, default: str) -> None:
         """Read further settings from a file. Only the one at `default` may be missing."""
@@ -108,6 +109,15 @@ class Env(environ.Env):
             wanted = "postgres://user:password@host:5432/name or sqlite:////path/to/file"
             raise ImproperlyConfigured(f"{var} must be an address such as {wanted}.") from error
         return database
+
+    def replica_url(self, var: str) -> dict[str, Any] | None:
+        """Return a standby of the PostgreSQL server that DATABASE_URL names, or None if the variable is empty."""
+        if not (url := self.str(var, default="")):
+            return None
+        if url.partition(":")[0] not in self.POSTGRESQL:
+            wanted = "postgres://user:password@host:5432/name"
+            raise ImproperlyConfigured(f"{var} must be the address of a PostgreSQL standby, such as {wanted}.")
+        return self.db_url(var, default="")
 
 
 def _log_level(text: str) -> str:

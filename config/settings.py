@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 
 from config.env import Env
@@ -66,22 +67,31 @@ if proxy_ssl_header := env.header("SECURE_PROXY_SSL_HEADER", default=""):
 
 sqlite_url = f"sqlite:///{quote(str(RUNTIME_DIR / 'halyard.sqlite3'))}"
 DATABASES = {"default": env.db_url("DATABASE_URL", default=sqlite_url)}
-DATABASES["default"] |= {
-    "ATOMIC_REQUESTS": False,
-    "CONN_MAX_AGE": env.int("CONN_MAX_AGE", default=600),
-    "CONN_HEALTH_CHECKS": True,
-}
-if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
-    DATABASES["default"]["ENGINE"] = "config.database.postgresql"
-    DATABASES["default"]["OPTIONS"] = {
-        "connect_timeout": DATABASE_CONNECT_TIMEOUT,
-        # A server that vanished without a word is noticed while something is sent to it, and while it is waited for.
-        "tcp_user_timeout": DATABASE_TIMEOUT * 1000,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-        **DATABASES["default"].get("OPTIONS", {}),
+if replica := env.replica_url("REPLICA_URL"):  # a standby, for lists and exports of events
+    if DATABASES["default"]["ENGINE"] != replica["ENGINE"]:
+        raise ImproperlyConfigured("REPLICA_URL needs a primary: set DATABASE_URL to the address of its PostgreSQL.")
+    DATABASES["replica"] = replica
+    DATABASE_ROUTERS = ["config.database.replica.Router"]
+    # Reads can do without it, so they wait for as short a time as the driver allows.
+    replica["OPTIONS"] = {"connect_timeout": min(2, DATABASE_CONNECT_TIMEOUT), **replica.get("OPTIONS", {})}
+for database in DATABASES.values():
+    database |= {
+        "ATOMIC_REQUESTS": False,
+        "CONN_MAX_AGE": env.int("CONN_MAX_AGE", default=600),
+        "CONN_HEALTH_CHECKS": True,
     }
+    if database["ENGINE"] == "django.db.backends.postgresql":
+        database["ENGINE"] = "config.database.postgresql"
+        database["OPTIONS"] = {
+            "connect_timeout": DATABASE_CONNECT_TIMEOUT,
+            # A server that vanished without a word is noticed while something is sent to it, and while it is waited
+            # for.
+            "tcp_user_timeout": DATABASE_TIMEOUT * 1000,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            **database.get("OPTIONS", {}),
+        }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["ENGINE"] = "config.database.sqlite"
     DATABASES["default"]["OPTIONS"] = {

@@ -48,6 +48,13 @@ events = Counter(
     "Events by their answer: `accepted`, `duplicate` or `rejected`. Requests that failed with 5xx are left out.",
     "status",
 )
+event_reads = Counter(
+    "halyard_event_reads_total",
+    "With `REPLICA_URL`: lists, counts and pages of exports that were read from the `replica`, which was `current`, or "
+    "from the `primary`, because the replica was `behind` or `away`, it `failed`, or it is of an `other_database`.",
+    "database",
+    "reason",
+)
 
 # --- capacity ---------------------------------------------------------------------------------------------------------
 

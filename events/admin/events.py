@@ -5,7 +5,7 @@ They are read-only, and the list does not count them, because there may be very 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.template.response import SimpleTemplateResponse, TemplateResponse
 from django.urls import path
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -26,12 +26,13 @@ from unfold.paginator import InfinitePaginator
 from config.admin.current_environment import current_environment
 from config.admin.site import ListPage, ReadOnly, column, moment
 from config.admin.user_links import link_to_user
+from config.database.replica import ReplicaReads
 from events.admin.hours import read_hours
 from events.admin.named import link_to_event, page_context, refuse_name
 from events.admin.properties import describe_properties, value_text
 from events.admin.tail import FOLLOWED, answer_arrivals
 from events.api.filters import EventFilter
-from events.models import Event, EventQuerySet
+from events.models import Event, EventCount, EventQuerySet
 
 _A_PAGE = 50
 _MOST_PAGES = 200
@@ -95,6 +96,19 @@ class EventList(ListPage):
         return filterset.qs if filterset.is_valid() else filterset.queryset.none()
 
 
+def _read_page(view: Callable[[], HttpResponse]) -> HttpResponse:
+    """Answer a page with its events and counts from the replica, if there is one that is current.
+
+    Templates read them, so the page is rendered here.
+    """
+
+    def render() -> HttpResponse:
+        response = view()
+        return response.render() if isinstance(response, SimpleTemplateResponse) else response
+
+    return ReplicaReads(Event, EventCount).read(render)
+
+
 @admin.register(Event)
 class EventAdmin(ReadOnly, ModelAdmin):
     is_common = False
@@ -131,6 +145,10 @@ class EventAdmin(ReadOnly, ModelAdmin):
         urls = [path(f"{name}/", self.admin_site.admin_view(view), name=f"events_event_{name}") for name, view in own]
         return [*urls, *super().get_urls()]
 
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list, from the replica if there is one that is current."""
+        return _read_page(partial(super().changelist_view, request, extra_context))
+
     def tail_view(self, request: HttpRequest) -> HttpResponse:
         """Answer the events that have arrived since the page asked last."""
         if not self.has_view_permission(request):
@@ -142,7 +160,9 @@ class EventAdmin(ReadOnly, ModelAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         name = request.GET.get("event", "")
-        refusal = refuse_name(name)
+        return _read_page(partial(self._named_page, request, name, refuse_name(name)))
+
+    def _named_page(self, request: HttpRequest, name: str, refusal: str) -> HttpResponse:
         context = {"title": "Event", "refusal": refusal} if refusal else page_context(request, name, timezone.now())
         request.current_app = self.admin_site.name  # as the admin's own views do
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "model_admin": self}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, NoReturn
 from zoneinfo import ZoneInfo
 
@@ -18,6 +19,7 @@ from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.api.structs import Answer, Count, Key, Moment, Name, described, one_of, schema_of
 from config.api.views import ApiViewSet
+from config.database.replica import ReplicaReads
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from config.timestamps import format_timestamp
@@ -122,7 +124,8 @@ class CountViewSet(ApiViewSet):
         start = _in_zone(asked_for["from"], zone, "from", request)
         end = _in_zone(asked_for["to"], zone, "to", request) or self.now
         of = _intervals(interval, zone, start or max(_FIRST, end - _USUAL[interval]), end)
-        counted = count_events(self.environment, of, name=asked_for["event"] or None)
+        count = partial(count_events, self.environment, of, name=asked_for["event"] or None)
+        counted = ReplicaReads(EventCount).read(count)
         return Response(_answer(self.environment.key, interval, counted, of, zone).document())
 
 

@@ -24,6 +24,7 @@ from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.schema import NAME, answer, operation
 from config.api.views import ApiViewSet
+from config.database.replica import ReplicaReads
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Scope
 from config.monitoring import metrics
@@ -99,7 +100,9 @@ class EventViewSet(ApiViewSet):
     )
     def list(self, request: Request) -> Response | ExportAnswer:
         form = wanted_form(request._request)
-        return self.page(request) if form is None else self._export(request, form)
+        if form is not None:
+            return self._export(request, form)
+        return ReplicaReads(Event).read(lambda: self.page(request))
 
     def _export(self, request: Request, form: Form) -> ExportAnswer:
         self.refuse_body(request)

@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +18,9 @@ import orjson
 
 from config.csv_cells import escape
 from config.database.keyset_pagination import after
+from config.database.replica import ReplicaReads
 from config.timestamps import format_timestamp
-from events.models import EventQuerySet
+from events.models import Event, EventQuerySet
 
 PAGE = 1000
 _ORDER = ("-timestamp", "-id")
@@ -44,13 +46,14 @@ class Form:
 def pages(events: EventQuerySet) -> Iterator[Page]:
     """Yield the events in pages, newest first."""
     rows = events.order_by(*_ORDER).values_list(*_COLUMNS)
-    page = list(rows[:PAGE])
+    reads = ReplicaReads(Event)
+    page = reads.read(lambda: list(rows[:PAGE]))
     while page:
         yield page
         if len(page) < PAGE:
             return
-        last = page[-1]
-        page = list(rows.filter(after(_ORDER, (last[3], last[0])))[:PAGE])
+        rest = rows.filter(after(_ORDER, (page[-1][3], page[-1][0])))
+        page = reads.read(partial(list, rest[:PAGE]))
 
 
 def write(pages: Iterable[Page], form: Form) -> Iterator[bytes]:

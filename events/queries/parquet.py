@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import orjson
 from django.db.models import Min
 
 from config.database.keyset_pagination import after
+from config.database.replica import ReplicaReads
 from config.models import Environment
 from events.models import Event, EventQuerySet
 
@@ -22,7 +24,8 @@ _PAGE = 5000
 
 def days_to_write(environment: Environment, folder: Path, until: date, again: int) -> Iterator[date]:
     """Yield the days before `until` that have no file yet, and the last ones again: events may arrive late."""
-    first = Event.objects.filter(environment=environment).aggregate(first=Min("timestamp"))["first"]
+    events = Event.objects.filter(environment=environment)
+    first = ReplicaReads(Event).read(lambda: events.aggregate(first=Min("timestamp"))["first"])
     day = until if first is None else first.astimezone(UTC).date()
     while day < until:
         if not file_of(folder, environment, day).exists() or (until - day).days <= again:
@@ -65,11 +68,12 @@ def write_day(environment: Environment, folder: Path, day: date) -> int:
 
 def _pages(events: EventQuerySet) -> Iterator[list[tuple[Any, ...]]]:
     rows = events.order_by(*_ORDER).values_list(*_COLUMNS)
-    page = list(rows[:_PAGE])
+    reads = ReplicaReads(Event)
+    page = reads.read(lambda: list(rows[:_PAGE]))
     while page:
         yield page
-        last = page[-1]
-        page = list(rows.filter(after(_ORDER, (last[3], last[0])))[:_PAGE]) if len(page) == _PAGE else []
+        rest = rows.filter(after(_ORDER, (page[-1][3], page[-1][0])))
+        page = reads.read(partial(list, rest[:_PAGE])) if len(page) == _PAGE else []
 
 
 def _cells(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -154,13 +154,15 @@ def test_check__token_of_metrics__can_be_sent_in_a_header(settings: Any, token: 
 
 
 @pytest.mark.parametrize(("option", "is_refused"), [("sslmode", False), ("pool", False), ("sslmod", True)])
+@pytest.mark.parametrize(("alias", "setting"), [("default", "DATABASE_URL"), ("replica", "REPLICA_URL")])
 def test_check__option_of_the_database__is_known_to_it(
-    settings: Any, monkeypatch: pytest.MonkeyPatch, option: str, is_refused: bool
+    settings: Any, monkeypatch: pytest.MonkeyPatch, option: str, is_refused: bool, alias: str, setting: str
 ) -> None:
-    database = {"ENGINE": "config.database.postgresql", "OPTIONS": {option: "x"}}
+    database = {"ENGINE": "config.database.postgresql", "OPTIONS": {}}
     monkeypatch.setitem(settings.DATABASES, "default", database)
+    monkeypatch.setitem(settings.DATABASES, alias, {**database, "OPTIONS": {option: "x"}})
     assert [error.msg for error in check_database_options()] == [
-        f"DATABASE_URL has the option {option}, which is unknown."
+        f"{setting} has the option {option}, which is unknown."
     ] * is_refused
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -185,3 +186,51 @@ def test_manage__setting_of_another_type__is_refused_in_one_line(command: str, t
     )
     assert run.returncode == 1
     assert (run.stdout, run.stderr) == ("", "EVENT_RETENTION_DAYS must be a whole number, not 'x'.\n")
+
+
+@pytest.mark.parametrize(
+    ("primary", "replica", "message"),
+    [
+        ("postgres://host/name", "sqlite:////x", "REPLICA_URL must be the address of a PostgreSQL standby, such as "),
+        ("postgres://host/name", "secret", "REPLICA_URL must be the address of a PostgreSQL standby, such as "),
+        ("postgres://host/name", "postgres://secret@host", "REPLICA_URL must be an address such as "),
+        ("sqlite:////x", "postgres://secret@host/name", "REPLICA_URL needs a primary: set DATABASE_URL to "),
+    ],
+)
+def test_manage__replica_that_cannot_be_one__is_refused_and_not_shown(
+    primary: str, replica: str, message: str, tmp_path: Any
+) -> None:
+    environment = {**os.environ, **PRODUCTION, "RUNTIME_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=settings.BASE_DIR,
+        env={**environment, "DATABASE_URL": primary, "REPLICA_URL": replica},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stderr.startswith(message)
+    assert "secret" not in run.stderr
+
+
+def test_manage__replica__has_the_timeouts_of_the_primary_and_is_not_waited_for(tmp_path: Any) -> None:
+    address = "postgres://host/name"
+    code = "from django.conf import settings as s; print([d['OPTIONS'] for d in s.DATABASES.values()])"
+    run = subprocess.run(
+        [sys.executable, "manage.py", "shell", "-v", "0", "-c", code],
+        cwd=settings.BASE_DIR,
+        env={
+            **os.environ,
+            **PRODUCTION,
+            "RUNTIME_DIR": str(tmp_path),
+            "DATABASE_URL": address,
+            "REPLICA_URL": address,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    primary, replica = ast.literal_eval(run.stdout)
+    assert (primary.pop("connect_timeout"), replica.pop("connect_timeout")) == (5, 2)
+    assert replica == primary

@@ -20,6 +20,7 @@ import pytest
 
 from tests.system.server import free_port
 
+_PROGRAMS = ("initdb", "pg_basebackup", "pg_ctl")
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -47,6 +48,19 @@ class Cluster:
         _run("initdb", f"--pgdata={self.data}", *chosen)
         with (self.data / "postgresql.auto.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
+
+    def copy(self, primary: Cluster) -> None:
+        """Make it a standby, which streams from the primary."""
+        source = ["--host=127.0.0.1", f"--port={primary.port}", "--username=postgres"]
+        _run(
+            "pg_basebackup", f"--pgdata={self.data}", *source, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"
+        )
+        with (self.data / "postgresql.auto.conf").open("a") as file:  # the last value of a setting counts
+            file.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
+
+    def promote(self) -> None:
+        """Have a standby take over as a primary."""
+        _run("pg_ctl", "promote", "--wait", f"--pgdata={self.data}")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -84,6 +98,20 @@ def own_cluster(*options: str, **settings: str) -> Iterator[Cluster]:
         finally:
             if not cluster.has_ended():
                 cluster.stop("immediate")
+
+
+@contextmanager
+def own_standby(primary: Cluster) -> Iterator[Cluster]:
+    """A standby of a cluster, as long as the block runs."""
+    with own_folder() as folder:
+        standby = Cluster(folder)
+        standby.copy(primary)
+        try:
+            standby.start()
+            yield standby
+        finally:
+            if not standby.has_ended():
+                standby.stop("immediate")
 
 
 @contextmanager
@@ -158,9 +186,9 @@ def _binaries() -> Path:
         named.append(Path(asked.stdout.strip()))
     packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
     for folder in (*named, *reversed(packaged)):
-        if (folder / "initdb").exists():
+        if all((folder / name).exists() for name in _PROGRAMS):
             return folder
-    raise AssertionError("These tests run PostgreSQL themselves: install it, and have its `initdb` on the PATH.")
+    raise AssertionError("These tests run PostgreSQL themselves: install it, and have its programs on the PATH.")
 
 
 def owner() -> dict[str, Any]:

@@ -5,6 +5,7 @@ socket, where Django would send `SELECT 1` in each request.
 from __future__ import annotations
 
 import select
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,12 +22,13 @@ from config.database.timeouts import seconds_of_process
 
 
 class _Route:
-    """Whether the connections of this process go through a pool such as PgBouncer. The first one finds out."""
+    """Whether the connections to a database go through a pool such as PgBouncer. The first one finds out."""
 
     is_pooled: bool | None = None
 
 
-_route = _Route()
+_routes: defaultdict[str, _Route] = defaultdict(_Route)
+"""Those of this process, by the alias of the database."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -35,19 +37,20 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
         seconds, idle_seconds = seconds_of_process(), settings.DATABASE_IDLE_TIMEOUT
-        opened = self._open(conn_params, _limits(seconds, idle_seconds))
-        if _route.is_pooled:
+        route = _routes[self.alias]
+        opened = self._open(route, conn_params, _limits(seconds, idle_seconds))
+        if route.is_pooled:
             self.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = True  # they outlive their transaction
-        opened.seconds, opened.idle_seconds, opened.is_pooled = seconds, idle_seconds, bool(_route.is_pooled)
+        opened.seconds, opened.idle_seconds, opened.is_pooled = seconds, idle_seconds, bool(route.is_pooled)
         level = self.settings_dict["OPTIONS"].get("isolation_level")
         self.isolation_level = IsolationLevel(level or IsolationLevel.READ_COMMITTED)
         if level:
             opened.isolation_level = self.isolation_level
         return opened
 
-    def _open(self, conn_params: dict[str, Any], limits: str) -> Connection:
+    def _open(self, route: _Route, conn_params: dict[str, Any], limits: str) -> Connection:
         """Open a connection with these limits, or without them if a pool refuses or ignores them."""
-        if _route.is_pooled:
+        if route.is_pooled:
             return Connection.connect(**conn_params)
         options = f"{conn_params.get('options', '')} {limits}".strip()
         try:
@@ -55,10 +58,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         except psycopg.OperationalError as error:
             if "startup parameter" not in str(error):
                 raise
-            _route.is_pooled = True
+            route.is_pooled = True
             return Connection.connect(**conn_params)
-        if _route.is_pooled is None:
-            _route.is_pooled = _is_pooled(opened)
+        if route.is_pooled is None:
+            route.is_pooled = _is_pooled(opened)
         return opened
 
     @contextmanager

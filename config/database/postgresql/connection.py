@@ -18,20 +18,28 @@ SECONDS_TO_END = 5
 class Connection(psycopg.Connection[Any]):
     """`seconds` is how long a statement may take; 0 is without a limit.
 
+    `most_seconds` is how long this end waits for an answer at most, while it is set.
+
     With `is_pooled`, a pool such as PgBouncer may give each transaction to another connection of its own. So limits are
     set in each transaction.
     """
 
     seconds = 0
+    most_seconds: float | None = None
     idle_seconds = 0
     is_pooled = False
 
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
         """Raises OperationalError, and closes the connection, if the server does not answer."""
-        if timeout is not None or not self.seconds:
-            return super().wait(gen, interval, timeout)
+        if timeout is None:
+            timeout = self.most_seconds or (self.seconds + SECONDS_TO_END if self.seconds else None)
+            if timeout is not None:
+                return self._wait_at_most(gen, interval, timeout)
+        return super().wait(gen, interval, timeout)
+
+    def _wait_at_most(self, gen: PQGen[Result], interval: float, timeout: float) -> Result:
         try:
-            return super().wait(gen, interval, self.seconds + SECONDS_TO_END)
+            return super().wait(gen, interval, timeout)
         except _WaitTimeout as error:
             self.pgconn.finish()
             raise psycopg.OperationalError("The database does not answer; the connection is closed.") from error

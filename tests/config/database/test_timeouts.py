@@ -29,7 +29,7 @@ def _limits(transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPat
     """Connections as those of a server."""
     settings.DATABASE_LONG_TIMEOUT, settings.DATABASE_IDLE_TIMEOUT = LONG, IDLE
     monkeypatch.setattr(timeouts._process, "seconds", SHORT)
-    monkeypatch.setattr(base._route, "is_pooled", None)
+    monkeypatch.setattr(base._routes["default"], "is_pooled", None)
     connection.close()
     yield
     connection.close()

@@ -16,7 +16,8 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from config.doctor import database, host
+from config.database.replica import Position, Standing
+from config.doctor import database, host, replica
 from config.doctor.examinations import Level, Options, examine_all
 from config.models import Change
 from tests.config.test_checks import SECURE
@@ -217,3 +218,66 @@ def test_doctor__no_address_of_streams__is_found(settings: Any) -> None:
     settings.STREAM_URL = ""
     [problem] = problems("streams")
     assert problem.startswith("STREAM_URL is not set")
+
+
+def test_doctor__no_replica__says_nothing_of_one() -> None:
+    assert [finding for subject, finding in examine_all(Options()) if subject == "replica"] == []
+
+
+@pytest.mark.parametrize(
+    ("position", "standing", "words"),
+    [
+        (Position(7, 2, 10), Standing(8, 2, 10), "It belongs to another PostgreSQL cluster."),
+        (Position(7, 2, 10), Standing(7, 2, None), "It is no standby, because it accepts writes."),
+        (Position(7, 2, 10), Standing(7, 1, 10), "It follows timeline 1, and the primary writes timeline 2."),
+        (Position(7, None, 0), Standing(7, 2, 10), "DATABASE_URL is a standby, or a coordinator of Citus."),
+    ],
+)
+def test_doctor__replica_that_cannot_be_read__is_an_error(
+    monkeypatch: pytest.MonkeyPatch, position: Position, standing: Standing, words: str
+) -> None:
+    monkeypatch.setattr(replica, "has_replica", lambda: True)
+    monkeypatch.setattr(replica, "ask_primary", lambda: position)
+    monkeypatch.setattr(replica, "ask_replica", lambda: standing)
+    assert findings("replica", Level.ERROR) == [words]
+
+
+@pytest.mark.parametrize(
+    ("is_receiving", "is_paused", "replayed", "level", "words"),
+    [
+        (True, False, 10, Level.OK, "It streams, and has replayed what the primary had when this began."),
+        (True, True, 4, Level.WARNING, "Replay is paused. It is 6 bytes of the log behind"),
+        (False, False, 4, Level.WARNING, "It does not stream from the primary. It is 6 bytes of the log behind"),
+        (True, False, 4, Level.WARNING, "It streams, but slowly. It is 6 bytes of the log behind"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("since", "more"), [(None, "."), (70, ", and last replayed a commit of 70 seconds ago.")], ids=["unknown", "known"]
+)
+def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+    is_receiving: bool,
+    is_paused: bool,
+    replayed: int,
+    level: Level,
+    words: str,
+    since: int | None,
+    more: str,
+) -> None:
+    monkeypatch.setattr(replica, "has_replica", lambda: True)
+    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, 2, 10))
+    monkeypatch.setattr(replica, "ask_replica", lambda: Standing(7, 2, replayed))
+    monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 0)
+    answers = {True: (is_receiving, is_paused), False: (since,)}
+    monkeypatch.setattr(replica, "_ask", lambda statement: answers["pg_stat_wal_receiver" in statement])
+    assert findings("replica", level) == [words if level is Level.OK else words + more]
+
+
+def test_doctor__replica_away__is_a_warning_because_the_primary_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Standing:
+        raise OperationalError("connection refused\nwith a second line")
+
+    monkeypatch.setattr(replica, "has_replica", lambda: True)
+    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, 2, 10))
+    monkeypatch.setattr(replica, "ask_replica", fail)
+    assert findings("replica", Level.WARNING) == ["It does not answer: connection refused"]

@@ -1,0 +1,215 @@
+"""A server with a real streaming standby: its lists and exports miss nothing, and fail for no fault of the standby."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from tests.system.cluster import Cluster, own_cluster, own_standby
+from tests.system.server import Server, wait_until
+from tests.system.test_metrics import shown
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.faults,
+    pytest.mark.skipif(
+        os.environ.get("DATABASE_URL", "sqlite").startswith("sqlite"),
+        reason="has PostgreSQL servers of its own in any case: once is enough, in the run on PostgreSQL",
+    ),
+]
+
+ROUNDS = 30
+NDJSON, CSV = "application/x-ndjson", "text/csv"
+
+
+@pytest.fixture(scope="module")
+def primary() -> Iterator[Cluster]:
+    with own_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def standby(primary: Cluster) -> Iterator[Cluster]:
+    with own_standby(primary) as running:
+        yield running
+
+
+@pytest.fixture
+def server(start_server: Callable[..., Server], primary: Cluster, standby: Cluster) -> Server:
+    return start_server(primary.url, workers=1, REPLICA_URL=standby.url, DATABASE_TIMEOUT="3")
+
+
+def reads(server: Server, database: str, reason: str) -> float:
+    return shown(server).get(f'halyard_event_reads_total{{database="{database}",reason="{reason}"}}', 0)
+
+
+def record(server: Server) -> str:
+    """Return the id of a new event that has been acknowledged."""
+    event = str(uuid4())
+    answer = server.ask("POST", "/v1/events", json={"id": event, "event": "see", "userId": "ada"})
+    assert answer.status_code == 202, answer.text
+    return event
+
+
+def lists(server: Server) -> dict[str, str]:
+    """Return the id of the newest event, as each list and file shows it."""
+    newest = {}
+    for name, accept in (("query", "application/json"), ("ndjson", NDJSON), ("csv", CSV)):
+        answer = server.ask("GET", "/v1/events", headers={"Accept": accept})
+        assert answer.status_code == 200, answer.text
+        newest[name] = _newest(answer.text, accept)
+    return newest
+
+
+def _newest(text: str, accept: str) -> str:
+    if accept == NDJSON:
+        return str(json.loads(text.partition("\n")[0])["id"])
+    if accept == CSV:
+        return next(csv.DictReader(io.StringIO(text, newline="")))["id"]
+    return str(json.loads(text)["data"][0]["id"])
+
+
+def count(server: Server) -> int:
+    answer = server.ask("GET", f"/v1/events/counts?from={datetime.now(UTC):%Y-%m-%d}")
+    assert answer.status_code == 200, answer.text
+    return int(answer.json()["data"]["total"])
+
+
+def check(server: Server) -> None:
+    """Record an event, and see that everything shows it."""
+    before = count(server)
+    event = record(server)
+    assert lists(server) == {"query": event, "ndjson": event, "csv": event}
+    assert count(server) == before + 1
+
+
+def test_lists__replica_that_streams__show_each_event_as_soon_as_it_is_acknowledged(server: Server) -> None:
+    for _ in range(ROUNDS):
+        check(server)
+    assert reads(server, "replica", "current") > ROUNDS
+
+
+def test_lists__log_that_ends_at_a_new_file__are_read_from_the_replica(server: Server, primary: Cluster) -> None:
+    """The primary then counts the header of a page that it has not written, and that no replica replays."""
+    record(server)
+    with primary.connect() as connection:
+
+        def end_of_log() -> str:
+            [[end]] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
+            return str(end)
+
+        def are_read_there() -> bool:
+            connection.execute("SELECT pg_switch_wal()")
+            end, before = end_of_log(), reads(server, "replica", "current")
+            lists(server)
+            return reads(server, "replica", "current") >= before + 3 and end_of_log() == end
+
+        wait_until(are_read_there, "they are read from the replica while nothing is written", 30)
+
+
+def test_lists__acknowledged_before_the_log_is_flushed__show_it(
+    start_server: Callable[..., Server], primary: Cluster, standby: Cluster
+) -> None:
+    url = f"{primary.url}?options=-c%20synchronous_commit%3Doff"
+    server = start_server(url, workers=1, REPLICA_URL=standby.url)
+    for _ in range(ROUNDS):
+        check(server)
+
+
+def test_lists__replay_is_paused__come_from_the_primary(server: Server, standby: Cluster) -> None:
+    check(server)
+    with standby.connect() as connection:
+        connection.execute("SELECT pg_wal_replay_pause()")
+        check(server)
+        assert reads(server, "primary", "behind") > 0
+        assert "Replay is paused" in server.run("manage.py", "doctor")
+        connection.execute("SELECT pg_wal_replay_resume()")
+    before = reads(server, "replica", "current")
+    wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 30)
+    assert "It streams, and has replayed what the primary had" in server.run("manage.py", "doctor")
+
+
+def test_lists__replica_crashes_and_returns__none_fails(server: Server, standby: Cluster) -> None:
+    check(server)
+    with reading(server):
+        wait_until(lambda: reads(server, "replica", "current") > 20, "it is read", 30)
+        standby.stop("immediate")
+        check(server)
+        wait_until(lambda: reads(server, "primary", "away") > 20, "the primary is read", 30)
+        standby.start()
+        before = reads(server, "replica", "current")
+        wait_until(lambda: reads(server, "replica", "current") > before + 20, "it is read again", 60)
+    check(server)
+    log = server.log.read_text()
+    assert log.count("The replica does not answer") == log.count("The replica answers again") == 1
+
+
+@contextmanager
+def reading(server: Server) -> Iterator[None]:
+    """Threads that read lists and files without a pause. Each answer must be whole."""
+    must_stop, failures = threading.Event(), list[BaseException]()
+
+    def read() -> None:
+        while not must_stop.is_set() and not failures:
+            try:
+                lists(server)
+            except BaseException as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        must_stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+def test_lists__replica_that_hangs__none_fails(server: Server, standby: Cluster) -> None:
+    check(server)
+    standby.signal(signal.SIGSTOP)
+    try:
+        check(server)
+        assert reads(server, "primary", "away") > 0
+        assert "It does not answer" in server.run("manage.py", "doctor")
+    finally:
+        standby.signal(signal.SIGCONT)
+    before = reads(server, "replica", "current")
+    wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 60)
+
+
+def test_lists__replica_that_took_over__come_from_the_primary(server: Server, standby: Cluster) -> None:
+    check(server)
+    standby.promote()
+    check(server)
+    assert reads(server, "primary", "other_database") > 0
+
+
+def test_lists__replica_of_another_cluster__come_from_the_primary(
+    start_server: Callable[..., Server], primary: Cluster
+) -> None:
+    with own_cluster() as other:
+        server = start_server(primary.url, workers=1, REPLICA_URL=other.url)
+        check(server)
+        assert reads(server, "primary", "other_database") > 0
+        assert reads(server, "replica", "current") == 0
+
+
+def test_server__replica_that_is_away_from_the_start__serves(
+    start_server: Callable[..., Server], primary: Cluster
+) -> None:
+    server = start_server(primary.url, workers=1, REPLICA_URL="postgres://nobody@127.0.0.1:1/nothing")
+    check(server)
