@@ -14,14 +14,13 @@ _OPTIONS: Mapping[str, Any] = {
     "rules": {"target-size": {"enabled": True}},  # which axe leaves out otherwise
 }
 _OF_COLOURS: Mapping[str, Any] = {**_OPTIONS, "runOnly": ["color-contrast", "link-in-text-block"]}
-"""The rules whose answer a theme can change. The others need to look only once at each width."""
+"""The rules that look in each theme at each width. The others look once in each theme and once at each width."""
 
-_LOOKS: Sequence[tuple[int, Literal["light", "dark"], Mapping[str, Any]]] = (
-    (1280, "dark", _OF_COLOURS),
-    (1280, "light", _OPTIONS),
-    (390, "dark", _OF_COLOURS),
-    (390, "light", _OPTIONS),
-)
+Look = tuple[int, Literal["light", "dark"], Mapping[str, Any]]
+IN_BOTH_THEMES: Sequence[Look] = ((1280, "dark", _OPTIONS), (390, "light", _OPTIONS))
+_LOOKS: Sequence[Look] = (*IN_BOTH_THEMES, (1280, "light", _OF_COLOURS), (390, "dark", _OF_COLOURS))
+WIDE: Sequence[Look] = ((1280, "light", _OPTIONS),)
+ON_A_TELEPHONE: Sequence[Look] = ((390, "light", _OPTIONS),)
 
 _CHANGE_THEME = """
 async (isDark) => {
@@ -40,19 +39,18 @@ async ([context, options]) => {
 """
 
 
-def complaints(page: Page, exclude: Sequence[str] = (), *, has_dark_theme: bool = True) -> list[str]:
-    """Return what axe finds, with the looks in which it does. The page ends up light and as wide as it was."""
+def complaints(page: Page, exclude: Sequence[str] = (), *, looks: Sequence[Look] = _LOOKS) -> list[str]:
+    """Return what axe finds, with the looks in which it does. The page ends up as wide as it was."""
     size = page.viewport_size
     page.evaluate(AXE_SCRIPT)
     context = {"exclude": [[selector] for selector in exclude]}
     found: dict[str, list[str]] = {}
-    for width, scheme, options in _LOOKS:
-        if scheme == "light" or has_dark_theme:
-            page.set_viewport_size({"width": width, "height": 844})
-            page.emulate_media(color_scheme=scheme)
-            page.evaluate(_CHANGE_THEME, scheme == "dark")
-            for violation in page.evaluate(_RUN, [context, options]):
-                found.setdefault(violation, []).append(f"{width} {scheme}")
+    for width, scheme, options in looks:
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(_CHANGE_THEME, scheme == "dark")
+        for violation in page.evaluate(_RUN, [context, options]):
+            found.setdefault(violation, []).append(f"{width} {scheme}")
     if size:
         page.set_viewport_size(size)
     return [f"{page.url}: {violation} ({', '.join(looks)})" for violation, looks in found.items()]

@@ -15,40 +15,11 @@ from config.guide.rendering import page_url
 from flags.clients.building import build
 from tests.browser.conftest import Visit
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 TELEPHONE = {"width": 390, "height": 844}
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-LEAST_CONTRAST = 4.5
 CLIENTS = "/clients/"
-CONTRAST = """
-() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const luminance = (colour) => {
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    const parts = [...canvas.getImageData(0, 0, 1, 1).data.slice(0, 3)].map((value) => value / 255)
-      .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-  };
-  const isOpaque = (colour) => !/\\/ 0?\\.\\d|, 0(\\.\\d+)?\\)$|transparent/.test(colour);
-  const ground = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = getComputedStyle(at).backgroundColor;
-      if (isOpaque(colour)) return colour;
-    }
-    return "canvas";
-  };
-  const texts = document.querySelectorAll("p, td, th, li > a, h1, h2, h3, code span, code, figcaption, small, summary");
-  const pairs = new Set([...texts].filter((element) => element.checkVisibility() && element.textContent.trim())
-    .map((element) => [getComputedStyle(element).color, ground(element)].join("|")));
-  return [...pairs].map((pair) => {
-    const [text, behind] = pair.split("|").map(luminance);
-    return [pair, (Math.max(text, behind) + 0.05) / (Math.min(text, behind) + 0.05)];
-  });
-}
-"""
-"""Every pair of text and ground that is shown, with its contrast."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -142,18 +113,6 @@ def test_page__without_script__has_everything_but_the_search(reader: Visit) -> N
     expect(reader.page.get_by_role("navigation", name="Guide")).to_be_visible()
     reader.page.locator("a[rel=next]").click()
     reader.page.wait_for_url("**/guide/tour/targeting")
-
-
-@pytest.mark.parametrize(
-    "reader", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=["light", "dark"]
-)
-@pytest.mark.parametrize(
-    "path", ["/guide/", "/guide/tour/flags", "/guide/openfeature/python", "/guide/settings", CLIENTS]
-)
-def test_colours__of_all_texts__have_contrast(reader: Visit, path: str) -> None:
-    reader.open(path)
-    faint = {pair: round(contrast, 2) for pair, contrast in reader.page.evaluate(CONTRAST) if contrast < LEAST_CONTRAST}
-    assert faint == {}
 
 
 @pytest.mark.parametrize("reader", [{"color_scheme": "dark"}], indirect=True)
