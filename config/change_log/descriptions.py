@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from django.db.models import Case, F, JSONField, Q, When
+from django.db.models import Case, F, Func, IntegerField, JSONField, Q, When
 from django.utils import timezone
 from django.utils.timesince import timesince
 
@@ -25,6 +25,10 @@ from config.models import Change, ChangeQuerySet, kinds_of
 _MOST_LINES = 200
 _MOST_ELEMENTS = 5
 _LONGEST_SUMMARY = 160
+_LONGEST_READ = 20_000
+"""The bytes of a document that a list reads in whole."""
+_LONG_LIST = "userIds"
+_SIDES = ("before", "after")
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
 _literal = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|yes|no|none|nothing")
@@ -50,10 +54,12 @@ class DescribedChange:
 
     @property
     def summary(self) -> str:
-        """Return one line: the first sentence, and how many more there are."""
+        """Return one line: the first sentence, and the second one or how many more there are."""
         if self.action != "changed" or not self.lines:
             return f"{self.action.capitalize()} the {self.kind}"
         first, number = self.lines[0], len(self.lines) - 1
+        if number == 1 and len(first) + len(self.lines[1]) <= _LONGEST_SUMMARY:
+            return f"{first}; {self.lines[1][0].lower()}{self.lines[1][1:]}"
         short = first if len(first) <= _LONGEST_SUMMARY else f"{first[:_LONGEST_SUMMARY]}…"
         return f"{short}, and {number} more change{'' if number == 1 else 's'}" if number else short
 
@@ -77,22 +83,54 @@ def describe_change(change: Change) -> DescribedChange:
     return DescribedChange(change, change.action, _describe(change, change.before, change.after))
 
 
+class _StoredSize(Func):
+    """The number of bytes of a document as it is stored."""
+
+    function = "LENGTH"
+    output_field = IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        return self.as_sql(compiler, connection, function="pg_column_size", **options)
+
+
+class _NumberListed(Func):
+    """The number of user IDs that a document lists."""
+
+    template = f"JSON_ARRAY_LENGTH(%(expressions)s, '$.{_LONG_LIST}')"
+    output_field = IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        template = f"JSONB_ARRAY_LENGTH(%(expressions)s -> '{_LONG_LIST}')"
+        return self.as_sql(compiler, connection, template=template, **options)
+
+
 def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
-    """Prepare changes for `describe_change_briefly`, without documents that may hold megabytes."""
-    is_short = ~Q(kind__in=[stored_kind for kind in long_kinds for stored_kind in kinds_of(kind)])
+    """Prepare changes for `describe_change_briefly`, without documents that hold much.
+
+    Of those the database counts what they list, because a document may hold megabytes.
+    """
+    may_be_long = Q(kind__in=[stored_kind for kind in long_kinds for stored_kind in kinds_of(kind)])
+    sizes = {f"size_{side}": _StoredSize(side) for side in _SIDES}
+    is_long = may_be_long & (Q(size_before__gt=_LONGEST_READ) | Q(size_after__gt=_LONGEST_READ))
     column = JSONField(decoder=StoredJSONDecoder)
     documents = {
-        f"brief_{side}": Case(When(is_short, then=F(side)), output_field=column) for side in ("before", "after")
+        f"brief_{side}": Case(When(is_long, then=None), default=F(side), output_field=column) for side in _SIDES
     }
-    return changes.defer("before", "after").annotate(
-        is_creation=Q(before__isnull=True), is_deletion=Q(after__isnull=True), **documents
+    numbers = {f"listed_{side}": Case(When(is_long, then=_NumberListed(side))) for side in _SIDES}
+    changes = changes.defer(*_SIDES).alias(**sizes)
+    return changes.annotate(
+        is_creation=Q(before__isnull=True), is_deletion=Q(after__isnull=True), **documents, **numbers
     )
 
 
 def describe_change_briefly(change: Any) -> DescribedChange:
-    """Describe a change from `without_long_documents`; one of a long kind has no lines."""
+    """Describe a change from `without_long_documents`; of a long one it says how many users it lists."""
     action = "created" if change.is_creation else "deleted" if change.is_deletion else "changed"
-    return DescribedChange(change, action, _describe(change, change.brief_before, change.brief_after))
+    lines = _describe(change, change.brief_before, change.brief_after)
+    before, after = change.listed_before, change.listed_after
+    if None not in (before, after) and before != after:
+        lines = [f"Changed the number of user IDs from {before:,} to {after:,}"]
+    return DescribedChange(change, action, lines)
 
 
 def _describe(change: Change, before: Document | None, after: Document | None) -> list[str]:

@@ -97,7 +97,7 @@ def check_question(question: Question) -> Iterator[Detail]:
 
 def missing_mde() -> Detail:
     """Return the refusal of a question without an effect, about an experiment without one or about none."""
-    return Detail("mde", DetailCode.REQUIRED, "Is missing; add the smallest effect to find, such as 0.05 for 5 %.")
+    return Detail("mde", DetailCode.REQUIRED, "Add the smallest effect to find, such as 0.05 for 5 %.")
 
 
 def _check_mde(mde: float) -> Iterator[Detail]:
@@ -114,8 +114,8 @@ def check_measure(
 ) -> Iterator[Detail]:
     """Yield what is wrong with a baseline and a deviation, from the question or from the history."""
     if baseline is None:
-        unknown = "" if metric is None else ", and the metric has no past data"
-        message = f"Is missing{unknown}; send the value of the control, such as 0.1 where 10 % of users convert."
+        unknown = "" if metric is None else "The metric has no past data. "
+        message = f"{unknown}Add the value of the control, such as 0.1 where 10 % of users convert."
         yield Detail("baseline", DetailCode.REQUIRED, message)
     elif kind is Kind.RATE:
         if not SMALLEST_RATE <= baseline <= 1 - SMALLEST_RATE:
@@ -128,7 +128,7 @@ def check_measure(
         message = "Must be left out for type rate: the baseline determines it."
         yield Detail("standardDeviation", DetailCode.UNKNOWN_FIELD, message)
     elif kind is Kind.MEAN and standard_deviation is None:
-        message = "Is missing, and there is no past data; add the standard deviation between users."
+        message = "There is no past data. Add the standard deviation between users."
         yield Detail("standardDeviation", DetailCode.REQUIRED, message)
     elif standard_deviation is not None and not 0 < standard_deviation <= LARGEST_MEAN:
         message = f"Must be above 0 and at most {LARGEST_MEAN:,.0f}; it is {standard_deviation:g}."

@@ -161,7 +161,7 @@ def test_changes__of_today__are_those_since_midnight(production: Environment) ->
         assert "Changed today Nothing. The last change was made 1 day ago." in text_of(client.get("/admin/"))
         create_flag(key="fresh", environment=production, actor=ACTOR, at=now)
         changed = text_of(client.get("/admin/")).partition("Changed today")[2]
-    assert "fresh Created the flag" in changed
+    assert "Flag fresh Created the flag" in changed
     assert "yesterday" not in changed
 
 

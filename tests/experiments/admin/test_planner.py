@@ -69,7 +69,7 @@ def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -
 
 def test_planner__metric_without_history__asks_for_the_baseline_in_the_words_of_the_api(reader: AdminClient) -> None:
     [message_of_field] = errors(reader.get(PAGE, {"mde": "0.05", "metric": "zzz"}))["baseline"]
-    assert message_of_field.startswith("Is missing, and the metric has no past data; send the")
+    assert message_of_field.startswith("The metric has no past data. Add the")
 
 
 def test_planner__weights__says_what_the_smallest_variant_needs(reader: AdminClient) -> None:
@@ -119,14 +119,14 @@ def test_planner__share_typed_into_the_form__is_refused_because_it_could_be_a_pe
 @pytest.mark.parametrize(
     ("typed", "field", "message"),
     [
-        ({"baseline": ""}, "baseline", "Is missing"),
+        ({"baseline": ""}, "baseline", "Add the value of the control"),
         ({"baseline": "2"}, "baseline", "Must be above 0 and below 1"),
         ({"baseline": "much"}, "baseline", "Must be a number"),
-        ({"mde": ""}, "mde", "Is missing; add the smallest effect to find, such as 5 %."),
+        ({"mde": ""}, "mde", "Add the smallest effect to find, such as 5 %."),
         ({"mde": "15"}, "mde", "Must be from 0.01 %"),
         ({"mde": "9.5", "baseline": "0.2"}, "mde", "Must leave the rate below 1: send less than 4, which is 400 %"),
         ({"mde": "0"}, "mde", "Must be from 0.01 % to 1,000 %; for a fall, below 0 % and above -100 %."),
-        ({"type": "mean"}, "standard_deviation", "Is missing, and there is no past data"),
+        ({"type": "mean"}, "standard_deviation", "There is no past data. Add the standard deviation"),
         ({"standard_deviation": "1"}, "standard_deviation", "Must be left out"),
         ({"variants": "2.5"}, "variants", "Must be a whole number"),
         ({"variants": "51"}, "variants", "Must be from 2 to 50."),

@@ -132,7 +132,7 @@ def test_metric__that_nobody_did__leaves_the_baseline_to_the_caller(api: Any, me
     sent = {"mde": "0.05", "metric": metric}
     [detail] = error(api.get(PATH, sent), 400, "invalid_parameter")["details"]
     assert (detail["field"], detail["code"]) == ("baseline", "required")
-    assert detail["message"].startswith("Is missing, and the metric has no past data; send")
+    assert detail["message"].startswith("The metric has no past data. Add")
     found = ask(api, metric=metric, baseline="0.1")
     assert (found["history"]["baseline"], found["history"]["users"]) == (None, 1)
 

@@ -201,13 +201,13 @@ def test_viewer__reads_who_is_in_it_and_writes_nothing(segment: Segment) -> None
 @pytest.fixture
 def large(db: None) -> Segment:
     create_segment(key="large", user_ids=MANY, actor=ACTOR, at=NOON)
-    changes = {"user_ids": [*MANY[2:], "new"]}
+    changes = {"user_ids": [*MANY[7:], "new"]}
     return update_segment(key="large", changes=changes, actor=ACTOR, at=NOON)
 
 
 def test_history__of_long_lists__tells_what_came_and_went(large: Segment) -> None:
     shown = text_of(sign_in().get(address("history", large)))
-    assert "Added new to the user IDs Removed user-000000 and user-000001 from the user IDs" in shown
+    assert "Added new to the user IDs Removed 7 (user-000000, user-000001, user-000002" in shown
     assert "Added 100,000 (user-000000, user-000001, user-000002" in shown
 
 
@@ -216,8 +216,22 @@ def test_change_log__of_long_lists__is_reported_without_reading_them(large: Segm
     newest = response.context["cl"].result_list[0]
     assert newest.get_deferred_fields() == {"before", "after"}
     assert (newest.brief_before, newest.brief_after) == (None, None)
-    assert "segment large Changed the segment all" in text_of(response)
+    assert "segment large Changed the number of user IDs from 100,000 to 99,994 all" in text_of(response)
     assert len(response.content) < 200_000
+
+
+def test_change_log__of_members__says_who_came_and_who_went(db: None) -> None:
+    create_segment(key="beta", user_ids=["ada", "bob"], actor=ACTOR, at=NOON)
+    update_segment(key="beta", changes={"user_ids": ["bob", "cy"]}, actor=ACTOR, at=NOON)
+    change_members(key="beta", add=["dot"], remove=["bob"], actor=ACTOR, at=NOON)
+    shown = text_of(sign_in().get(LOG))
+    assert "segment beta Added cy to the user IDs; removed ada from the user IDs all" in shown
+    assert "segment beta Added dot to the user IDs; removed bob from the user IDs all" in shown
+
+
+def test_change_log__of_a_long_list_that_stays_as_long__names_the_segment(large: Segment) -> None:
+    update_segment(key="large", changes={"description": "Many"}, actor=ACTOR, at=NOON)
+    assert "segment large Changed the segment all" in text_of(sign_in().get(LOG))
 
 
 def test_change_page__of_long_lists__tells_what_came_and_went(large: Segment) -> None:
