@@ -27,6 +27,8 @@ PRIMARY, REPLICA = DEFAULT_DB_ALIAS, "replica"
 _SECONDS_TO_CATCH_UP = 0.25
 """A little more than PostgreSQL's `wal_writer_delay`, after which it sends what no commit has sent."""
 _SECONDS_BETWEEN_POLLS = 0.005
+_SECONDS_BETWEEN_WAITS = 1.0
+"""After one in vain, so that a replica that lags for long makes few reads wait."""
 _SECONDS_TO_ANSWER = 1.0
 _SECONDS_BETWEEN_TRIES = 2.0
 
@@ -109,7 +111,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.is_away = False
-        self.is_behind = False
+        self.waits_from = 0.0
         self.has_warned = False
 
 
@@ -199,12 +201,14 @@ def ask_replica() -> Standing:
 
 
 def _check(position: Position) -> Reason:
-    """Give the replica a moment to catch up, unless it was behind when it was asked last."""
-    deadline = time.monotonic() + (0 if _process.is_behind else _SECONDS_TO_CATCH_UP)
+    """Give the replica a moment to catch up. If it did not in the last second, only look whether it has by now."""
+    now = time.monotonic()
+    deadline = now + (_SECONDS_TO_CATCH_UP if now >= _process.waits_from else 0)
     with _answering_soon():
         while (reason := judge(position, ask_replica())) is Reason.BEHIND and time.monotonic() < deadline:
             time.sleep(_SECONDS_BETWEEN_POLLS)
-    _process.is_behind = reason is Reason.BEHIND
+    if reason is Reason.BEHIND and now >= _process.waits_from:
+        _process.waits_from = time.monotonic() + _SECONDS_BETWEEN_WAITS
     if reason is Reason.OTHER_DATABASE:
         _warn("REPLICA_URL is no standby of this primary, so it is not read; `manage.py doctor` says more")
     elif reason is Reason.CURRENT:

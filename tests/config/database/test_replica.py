@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import Any
 
 import psycopg
@@ -100,6 +101,19 @@ def test_read__replica_that_lacks_something__is_not_used(
     assert counted("primary", reason) == before + 1
     standings.append(CURRENT)
     assert used() == "replica"
+
+
+@on_postgresql
+def test_read__replica_that_lags__is_waited_for_unless_that_was_in_vain_just_now(
+    standings: list[Standing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 30)
+    answers = [CURRENT, BEHIND, BEHIND]
+    monkeypatch.setattr(replica, "ask_replica", lambda: answers.pop())
+    assert (used(), answers) == ("replica", [])
+    answers = [CURRENT, BEHIND]
+    replica._process.waits_from = inf
+    assert (used(), answers) == ("default", [CURRENT])
 
 
 @on_postgresql
