@@ -43,7 +43,7 @@ def describe_failing(now: datetime) -> Iterator[tuple[Webhook, str]]:
     """Yield the webhooks that somebody must look after, with the reason, for the first page of the admin."""
     for webhook in Webhook.objects.filter(Q(failing_since__isnull=False) | Q(paused_at__isnull=False)):
         since = webhook.paused_at or webhook.failing_since
-        words = "is paused" if webhook.paused_at else "cannot be delivered to"
+        words = "has been paused" if webhook.paused_at else "has been failing"
         assert since is not None  # noqa: S101 (the query asks for it)
         yield webhook, format_html("{} since {}", words, minute(since))
 

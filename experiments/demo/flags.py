@@ -160,7 +160,7 @@ FLAGS = (
     ),
     DemoFlag(
         "delivery-date",
-        "Says on the page of a product when it would arrive. The experiment `delivery-date` drives it.",
+        "Says on the page of a product when it would arrive. The experiment delivery-date drives it.",
         ON,
         State(True, [_COLLEAGUES]),
         {**_values("string", hidden="hidden", shown="shown"), "off_variant": "hidden", "owner": "Delivery team"},

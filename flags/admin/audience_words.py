@@ -34,7 +34,7 @@ def describe_last_day(
         users = describe_changed(preview, where, now, DAY, number_of_flags=len(keys))
     if len(keys) == 1:
         return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
-    named = [f"{key} ({_evaluated(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
+    named = [f"{key} was {_evaluated(counts.get(key, 0))} in the last day." for key in keys[:_MOST_NAMED]]
     more = len(keys) - len(named)
     return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
 

@@ -110,7 +110,7 @@ def _words(summary: str, *, is_on: bool) -> str:
     """Return for whom a flag is on, or would be on. For all flags that are off and have no rules, that is everyone."""
     if not is_on and summary == "everyone":
         return ""
-    words = summary if is_on else f"if on: {summary}"
+    words = (summary if is_on else f"if on: {summary}").replace(" %", "\N{NO-BREAK SPACE}%")
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1]}…"
 
 

@@ -94,7 +94,7 @@ def test_times__in_the_words_of_rules__have_it_too(visit: Visit, page_in: Callab
     west = page_in("America/New_York")
     west.goto(visit.root + "/admin/flags/flag/")
     expect(west.get_by_text("30 % now").first).to_contain_text(
-        re.compile(f"70 % from {later:%A} {later - timedelta(days=1):%A}, (19|20):00")
+        re.compile(rf"70\s% from {later:%A} {later - timedelta(days=1):%A}, (19|20):00")
     )
 
 

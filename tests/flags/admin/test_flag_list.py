@@ -55,6 +55,7 @@ def test_list__has_a_column_with_a_switch_for_each_environment(flag: Flag) -> No
     assert re.findall(r'aria-label="(f in \w+)"', body) == ["f in Production", "f in Staging", "f in Younger"]
     assert "Flag arrow_circle_down cancel Production Staging Younger Updated" in text_of(page)
     assert "if on: 25 % of everyone 50 % of everyone" in text_of(page)
+    assert "25\N{NO-BREAK SPACE}% of everyone" in body  # so that no line begins with the sign
 
 
 @pytest.mark.parametrize("here", ["production", "staging"])

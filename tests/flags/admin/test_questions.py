@@ -225,7 +225,7 @@ def test_several_flags__name_their_number_and_ask_for_the_name_of_the_environmen
     page = act(client, "on", flag, *others)
     shown = text_of(page)
     assert "Switch on 31 flags?" in shown
-    assert "f (not evaluated in the last day)" in shown
+    assert "f was not evaluated in the last day." in shown
     assert "and 11 more flags" in shown
     assert "Type Production to confirm" in shown
     for typed in ("", "Staging"):

@@ -143,7 +143,7 @@ def test_bulk_archive__names_the_flags_and_is_undone_as_one(flag: Flag, producti
     selected = [str(flag.pk), str(other.pk)]
     page = client.post(LIST, {"action": "production:archive", "_selected_action": selected, "index": "0"})
     assert "Archive 2 flags?" in text_of(page)
-    assert "g (not evaluated in the last day)" in text_of(page)
+    assert "g was not evaluated in the last day." in text_of(page)
     assert revision() == before
     done = answer(client, page, typed_name="Production", reason="Stale")
     assert messages_of(done) == ["2 flags are archived."]
