@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from config.keys.api_keys import create_key
@@ -13,7 +14,9 @@ from config.models import Environment, Scope
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
 from flags.kill_switches.changes import create_kill_switch
+from flags.models import Usage, hour_of
 from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production
 from tests.conftest import ACTOR, NOON
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
@@ -54,3 +57,16 @@ def test_lists__on_a_telephone__are_cards_of_a_few_lines(visit: Visit) -> None:
         assert [words for words in shown if words.casefold() not in text] == [], address
         for label in hidden:
             expect(rows.first.locator(f'[data-label="{label}"]')).to_be_hidden()
+
+
+TOO_WIDE = "[...document.querySelectorAll('.hy-usage *')].filter((part) => part.scrollWidth > part.clientWidth + 1)"
+
+
+def test_usage_of_a_flag__on_a_telephone__stays_in_its_card(visit: Visit) -> None:
+    flag, hour = flag_in_production(), hour_of(timezone.now())
+    production = Environment.objects.get(key="production")
+    Usage.objects.create(environment=production, flag_key=flag.key, outcome="on", hour=hour, count=1_234_567)
+    visit.page.set_viewport_size({"width": WIDTH, "height": 844})
+    visit.open(f"/admin/flags/flag/{flag.pk}/change/")
+    expect(visit.page.get_by_text("Last evaluated in the hour from")).to_be_visible()
+    assert visit.page.evaluate(f"{TOO_WIDE}.filter((part) => part.matches('p')).map((part) => part.innerText)") == []
