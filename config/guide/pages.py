@@ -88,6 +88,7 @@ CHAPTERS: tuple[Chapter, ...] = (
         "Halyard in production.",
         (
             "operating.md",
+            "growth.md",
             "production.md",
             "kubernetes.md",
             "upgrading.md",
@@ -123,6 +124,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/threads.md",
             "decisions/group-commit.md",
             "decisions/batches.md",
+            "decisions/partitions.md",
             "decisions/commit-order.md",
             "decisions/aggregates.md",
             "decisions/always-valid.md",
