@@ -16,13 +16,15 @@ from config import snapshot
 from config.admin.current_environment import current_environment, environments_of
 from config.admin.site import DomainAdmin, column, in_two_lines, moment
 from config.models import Environment
+from flags.admin.audience_words import unbroken
 from flags.models import Flag, FlagState
 from flags.usage.staleness import stale_reasons
 from flags.words.rules import summarise_rules
 from flags.words.upcoming import next_step
 
 _LONG = ("variants", "schema", "prerequisites")
-_MOST_WORDS = 120
+_SHORT = 60  # characters that a cell shows on any screen
+_LONG_WORDS = 120  # characters that it shows on a wide screen
 
 
 class FlagList(DomainAdmin):
@@ -73,6 +75,7 @@ class FlagList(DomainAdmin):
         may_change, now = self.has_change_permission(request), timezone.now()
         query = request.GET.urlencode()
         address = f"toggle/?{query}" if query else "toggle/"
+        is_here = environment == current_environment(request)
 
         def cell(flag: Flag, is_on: bool, rules: Sequence[dict[str, Any]]) -> SafeString:
             if not may_change or flag.archived_at:
@@ -87,9 +90,9 @@ class FlagList(DomainAdmin):
                     address,
                     f"{flag.key} in {environment.name}",
                 )
-            return format_html("{}<small>{}</small>", state, _words(summarise_rules(rules, now), is_on=is_on))
+            return format_html("{}{}", state, _words(summarise_rules(rules, now), is_on=is_on, is_here=is_here))
 
-        if environment == current_environment(request):
+        if is_here:
 
             @column(environment.name, ordering="enabled")
             def switch_here(flag: Flag) -> SafeString:
@@ -106,12 +109,20 @@ class FlagList(DomainAdmin):
         return switch
 
 
-def _words(summary: str, *, is_on: bool) -> str:
-    """Return for whom a flag is on, or would be on. For all flags that are off and have no rules, that is everyone."""
+def _words(summary: str, *, is_on: bool, is_here: bool) -> SafeString:
+    """Return for whom a flag is on, or would be on. For all flags that are off and have no rules, that is everyone.
+
+    The style sheet shows the first lines of many words, and all of them once they are opened. None is left out here,
+    because the last step of a ramp may matter most. A phone has those of the current environment only.
+    """
     if not is_on and summary == "everyone":
-        return ""
-    words = (summary if is_on else f"if on: {summary}").replace(" %", "\N{NO-BREAK SPACE}%")
-    return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1]}…"
+        return SafeString("")
+    words = unbroken(summary if is_on else f"if on: {summary}")
+    if len(words) > _LONG_WORDS:
+        return format_html('<details class="hy-long"><summary><small>{}</small></summary></details>', words)
+    if is_here and len(words) > _SHORT:
+        return format_html("<details><summary><small>{}</small></summary></details>", words)
+    return format_html("<small>{}</small>", words)
 
 
 def _badges(flag: Flag) -> SafeString:

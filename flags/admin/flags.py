@@ -18,6 +18,7 @@ from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
+from flags.admin.audience_words import unbroken
 from flags.admin.edits import ask_before_saving_flag
 from flags.admin.flag_filters import (
     EnabledFilter,
@@ -219,7 +220,7 @@ def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, 
     """Return the states of the flag in the other environments, each with its rules in words."""
     states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=environment).select_related("environment")
     now = timezone.now()
-    return [(state, summarise_rules(state.rules, now)) for state in states.order_by("environment__key")]
+    return [(state, unbroken(summarise_rules(state.rules, now))) for state in states.order_by("environment__key")]
 
 
 def _known_flags(flag_id: Any) -> KnownFlags | None:

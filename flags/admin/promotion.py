@@ -20,6 +20,7 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
+from flags.admin.audience_words import unbroken
 from flags.admin.switching import Switch, ask_before_promoting, describe_changes, promotion_question
 from flags.changes import flag_changes
 from flags.changes.bulk import Written
@@ -108,7 +109,8 @@ class PromotionPage(DomainAdmin):
 
     def promote_selected_view(self, request: HttpRequest) -> HttpResponse:
         """Show the page for the flags selected in the list, whose keys the form sends along."""
-        keys = [key for key in sent_input(request).get("flags", "").split(",") if key]
+        # The address may name them, too, so that the page can be shared and loaded again.
+        keys = [key for key in (sent_input(request) or request.GET).get("flags", "").split(",") if key]
         if not keys and request.method != "POST":
             return HttpResponseRedirect(self.address_of("changelist"))
         return self.promotion(request, keys, self.address_of("changelist"))
@@ -209,7 +211,7 @@ def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagP
         (document or {"states": {}})["states"].get(target.key, OFF) for document in (written.before, written.after)
     )
     standings = [
-        (when, "on" if state["enabled"] else "off", summarise_rules(state["rules"], now))
+        (when, "on" if state["enabled"] else "off", unbroken(summarise_rules(state["rules"], now)))
         for when, state in ((f"{target.name} now", before), (f"{target.name} then", after))
     ]
     lines = describe_differences(before, after, flag_changes.KIND, now)

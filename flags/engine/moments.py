@@ -28,8 +28,14 @@ def compile_moment(text: str) -> Callable[[datetime], datetime]:
 
 def distance_from_now(text: str) -> timedelta | None:
     """Return the distance of a relative moment from now, or None for any other text."""
+    parts = relative_parts(text)
+    return timedelta(**{parts[1]: parts[0]}) if parts else None
+
+
+def relative_parts(text: str) -> tuple[int, str] | None:
+    """Return the number and the unit of a relative moment, such as -7 and `days`; None for any other text."""
     parts = _relative.fullmatch(text)
-    return timedelta(**{_UNITS[parts[2]]: int(parts[1])}) if parts else None
+    return (int(parts[1]), _UNITS[parts[2]]) if parts else None
 
 
 def _shift(now: datetime, distance: timedelta) -> datetime:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime, time
 
+from flags.engine.moments import relative_parts
+
 _DAYS_BY_NAME = 6
 """For how many days ahead the name of the day says which one it is."""
 
@@ -32,6 +34,18 @@ def describe_coming(moment: datetime, now: datetime) -> str:
 def describe_end(moment: datetime, now: datetime) -> str:
     """Return when something ended: its date, with the time if that was on the day of `now`."""
     return describe_moment(moment) if moment.date() == now.date() else _date(moment)
+
+
+def describe_distance(text: str) -> str | None:
+    """Return a relative time in words: `30 days ago` for `-30d`; None for any other text."""
+    parts = relative_parts(text)
+    if parts is None:
+        return None
+    number, unit = parts
+    if not number:
+        return "now"
+    words = f"{abs(number):,} {unit.removesuffix('s') if abs(number) == 1 else unit}"
+    return f"{words} ago" if number < 0 else f"{words} from now"
 
 
 def _date(moment: datetime) -> str:

@@ -15,12 +15,13 @@ from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
 from flags.engine.timestamps import parse_timestamp
 from flags.validation.operands import OPERANDS
-from flags.words.moments import describe_moment, describe_start
+from flags.words.moments import describe_distance, describe_moment, describe_start
 from flags.words.schedules import Rule, Wording, describe_ended, describe_ramp, describe_schedule, ended_at
 
 _MOST_RULES = 3
 _MOST_VALUES = 3
 _MOST_CONDITIONS = 3
+_LONGEST_VALUE = 60
 _ALL = 100
 
 # How each operator reads, and how it reads when it is negated.
@@ -223,10 +224,13 @@ def _strings(values: Iterable[object]) -> Iterable[str]:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)[:60]
+    text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
 def _time(value: object) -> str:
+    if words := describe_distance(str(value)):
+        return words
     try:
         return describe_start(parse_timestamp(str(value)))
     except ValueError:

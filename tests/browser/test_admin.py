@@ -51,6 +51,23 @@ def test_flags__on_a_phone__take_little_room(visit: Visit) -> None:
         expect(switch).to_be_in_viewport(ratio=1)
 
 
+def test_flags__on_a_phone__open_long_words_in_the_row(visit: Visit) -> None:
+    steps = [{"at": f"2030-12-{day:02}T08:00:00Z", "percentage": day} for day in range(2, 31, 7)]
+    ramp = {"type": "percentage", "percentage": 1, "ramp": steps}
+    flag_in_production(description="A long description of the flag. " * 6, enabled=True, rules=[ramp])
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.open("/admin/flags/flag/")
+    row, words = visit.page.locator("#result_list .data-row"), visit.page.locator("#result_list details summary").first
+    assert row.evaluate("(row) => row.getBoundingClientRect().height") <= 90
+    is_cut = "(words) => words.firstElementChild.scrollHeight > words.firstElementChild.clientHeight"
+    assert words.evaluate(is_cut)
+    words.focus()
+    visit.page.keyboard.press("Enter")
+    expect(words).to_contain_text("from 30 Dec 2030, 08:00 UTC")
+    assert not words.evaluate(is_cut)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:
     flag_in_production()
     visit.open("/admin/flags/flag/")

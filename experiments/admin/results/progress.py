@@ -61,7 +61,7 @@ def _shortest_run(days: int, remaining: timedelta) -> Progress:
 def _planned_size(results: Results, primary: MetricFigures) -> Progress:
     size, counted = results.plan.size or 0, results.planned_users
     least = results.plan.minimum_effect
-    effect = f"; smallest effect of interest: {100 * least:.4g} %" if least else ""
+    effect = f"; smallest effect of interest: {100 * least:.4g}\N{NO-BREAK SPACE}%" if least else ""
     planned = format_count(size, results.user_of(primary.definition))
     return Progress("Planned size", f"{counted:,} of {planned}{effect}", _percent(counted / size))
 

@@ -82,13 +82,18 @@ def test_list__of_a_flag_that_is_archived__has_states(flag: Flag, staging: Envir
     assert 'name="switch"' not in body
 
 
-def test_list__long_words__are_cut(production: Environment) -> None:
+def test_list__long_words__are_all_there_behind_a_disclosure(production: Environment) -> None:
+    steps = [{"at": f"2030-12-{day:02}T08:00:00Z", "percentage": day} for day in range(2, 31, 7)]
     values = [f"a-very-long-value-of-a-condition-{number}" for number in range(9)]
-    rule = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "in", "value": values}]}
-    create_flag(key="f", rules=[rule] * 3, enabled=True, environment=production, actor=ACTOR, at=NOON)
+    condition = {"attribute": "plan", "operator": "in", "value": values}
+    rule = {"type": "attribute", "conditions": [condition], "percentage": 1, "ramp": steps}
+    create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, at=NOON)
     body = sign_in().get(LIST).content.decode()
-    words = re.findall(r"<small>(plan is one of [^<]*)</small>", body)
-    assert [(len(text), text[-1]) for text in words] == [(120, "…")]
+    found = re.findall(r'<details class="hy-long"><summary><small>([^<]*)</small>', body)
+    assert [(words[:15], words[-38:]) for words in found] == [
+        ("plan is one of ", "ps to 30\N{NO-BREAK SPACE}% from 30 Dec 2030, 08:00 UTC"),
+        ("if on: plan is ", "ps to 30\N{NO-BREAK SPACE}% from 30 Dec 2030, 08:00 UTC"),
+    ]
 
 
 def test_switch__in_another_environment__switches_there_and_can_be_undone(

@@ -312,6 +312,10 @@ def test_person_who_only_looks__finds_no_way_to_promote(admin: AdminClient) -> N
     assert "/promote/" not in reader.get(page_of("a").replace("promote", "change")).content.decode()
 
 
+def test_address__with_flags__shows_the_page_again_when_it_is_loaded_or_shared(admin: AdminClient) -> None:
+    assert "Promote 2 flags from Staging to Production" in text_of(admin.get(f"{LIST}promote/?flags=a,b"))
+
+
 def test_address_of_the_list__opened_by_hand__leads_to_the_list(admin: AdminClient) -> None:
     assert admin.get(f"{LIST}promote/").url == LIST
     assert admin.get(f"{LIST}00000000-0000-0000-0000-000000000000/promote/").status_code == 302

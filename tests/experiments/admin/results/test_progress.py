@@ -42,7 +42,10 @@ def test_shortest_run__of_a_draft__is_not_shown() -> None:
 
 def test_planned_size__of_the_users_who_count__is_a_share() -> None:
     [size] = progress(Plan(size=4_000, minimum_effect=0.05))
-    assert (size.words, size.percent) == ("1,000 of 4,000 mature users; smallest effect of interest: 5 %", 25)
+    assert (size.words, size.percent) == (
+        "1,000 of 4,000 mature users; smallest effect of interest: 5\N{NO-BREAK SPACE}%",
+        25,
+    )
     [size] = progress(Plan(size=500))
     assert (size.words, size.percent, size.is_done) == ("1,000 of 500 mature users", 100, True)
 
