@@ -25,9 +25,9 @@ from config.admin.conflicts import Conflict
 from config.api.bodies import Body, check, decode
 from config.errors import Detail, DomainError, ErrorCode
 from config.slugs import REASON_LENGTH
-from config.timestamps import format_timestamp, parse_timestamp
+from config.timestamps import parse_timestamp
 
-_LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
+_LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?)?", re.ASCII)
 _MOST_ERRORS = 20
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
@@ -133,19 +133,28 @@ class WordsField(TextField):
 class MomentInput(UnfoldAdminTextInputWidget):
     """A date and a time of day in UTC.
 
-    A time with a fraction of a second, which browsers cannot edit, is text.
+    Browsers edit no more than milliseconds, so a time with microseconds is text.
     """
 
     def format_value(self, value: Any) -> str | None:
         if not isinstance(value, datetime):
             return str(value) if value else None
-        return format_timestamp(value) if value.microsecond else f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}".zfill(19)
+        moment = value.astimezone(UTC).replace(tzinfo=None)
+        whole = moment.isoformat(timespec="seconds")
+        if not moment.microsecond:
+            return whole
+        fraction = f".{moment.microsecond:06}".rstrip("0")
+        return (
+            f"{whole}{fraction}" if _LOCAL.fullmatch(f"{whole}{fraction}") else f"{whole}{fraction}".replace("T", " ")
+        )
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context(name, value, attrs)
+        context["widget"]["attrs"]["data-moment"] = ""  # the local time stands beside it
         if _LOCAL.fullmatch(context["widget"]["value"] or ""):
             context["widget"]["type"] = "datetime-local"
-            context["widget"]["attrs"]["step"] = "any" if isinstance(value, datetime) and value.second else 60
+            has_seconds = isinstance(value, datetime) and (value.second or value.microsecond)
+            context["widget"]["attrs"]["step"] = "any" if has_seconds else 60
         return context
 
 

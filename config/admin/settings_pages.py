@@ -12,15 +12,11 @@ from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.widgets import (
-    UnfoldAdminSelectWidget,
-    UnfoldAdminSplitDateTimeWidget,
-    UnfoldBooleanSwitchWidget,
-)
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.filters import ChoiceFilter
-from config.admin.forms import DomainForm, TextField
+from config.admin.forms import DomainForm, MomentField, TextField
 from config.admin.reasons import reason_of
 from config.admin.revision import answer_revision
 from config.admin.site import (
@@ -162,11 +158,8 @@ class ApiKeyForm(DomainForm):
         help_text="Only for scope manage: environments, segments, metrics, and variants, schemas and prerequisites of "
         "flags that exist. You need the permissions to change environments, flags, segments and metrics yourself.",
     )
-    expires_at = forms.SplitDateTimeField(
-        required=False,
-        label="Expires",
-        widget=UnfoldAdminSplitDateTimeWidget(),
-        help_text="Leave this empty for a key that is valid until it is revoked.",
+    expires_at = MomentField(
+        label="Expires", help_text="In UTC. Leave this empty for a key that is valid until it is revoked."
     )
 
 

@@ -45,9 +45,10 @@ _LABELS = {
     "event": "Event",
     "experimentId": "Experiment",
     "variant": "Variant",
-    "from": "From",
-    "to": "To",
+    "from": "From, UTC",
+    "to": "To, UTC",
 }
+_MOMENTS = ("from", "to")
 
 
 class NewestPaginator(InfinitePaginator):
@@ -77,7 +78,8 @@ class EventList(ListPage):
                 "name": name,
                 "label": label,
                 "value": request.GET.get(name, ""),
-                "type": "date" if name in ("from", "to") and len(request.GET.get(name, "")) in (0, 10) else "text",
+                "type": "date" if name in _MOMENTS and len(request.GET.get(name, "")) in (0, 10) else "text",
+                "is_moment": name in _MOMENTS,
                 "errors": filterset.errors.get(name),
             }
             for name, label in _LABELS.items()

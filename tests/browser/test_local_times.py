@@ -113,3 +113,48 @@ def test_inputs__have_the_local_time_beside_them(visit: Visit, page_in: Callable
     expect(beside).to_be_hidden()
     page.locator(".hy-more > summary").click()
     expect(page.get_by_text("UTC", exact=True).last.locator("+ .hy-local")).to_have_text("19:00 GMT+9")
+
+
+def test_inputs__with_a_fraction_of_a_second__have_it_too(visit: Visit, page_in: Callable[[str], Page]) -> None:
+    ends = {
+        "type": "percentage",
+        "percentage": 5,
+        "endAt": "2027-02-01T10:00:00.25Z",
+        "startAt": "2027-01-01T10:00:00.000001Z",
+    }
+    milli, micro = (datetime(2027, 1, 31, 20, 15, 0, fraction, tzinfo=UTC) for fraction in (250_000, 1))
+    flag, finer = flag_in_production(expires_at=milli, rules=[ends]), flag_in_production(key="finer", expires_at=micro)
+    page = page_in("Asia/Tokyo")
+    page.goto(f"{visit.root}/admin/flags/flag/{flag.pk}/change/")
+    page.locator("summary", has_text="About").click()
+    expiry = page.locator("input[name=expires_at]")
+    expect(expiry).to_have_attribute("type", "datetime-local")
+    expect(expiry).to_have_value("2027-01-31T20:15:00.25")
+    expect(page.locator("input[name=expires_at] + .hy-local")).to_have_text("1 Feb, 05:15 GMT+9")
+    page.locator(".hy-more > summary").click()
+    beside = page.get_by_text("UTC", exact=True)
+    expect(page.get_by_label("Ends")).to_have_value("2027-02-01T10:00:00.25")
+    expect(page.get_by_label("Starts")).to_have_value("2027-01-01T10:00:00.000001Z")
+    expect(beside.nth(0).locator("+ .hy-local")).to_have_text("19:00 GMT+9")
+    expect(beside.nth(1).locator("+ .hy-local")).to_have_text("19:00 GMT+9")
+    page.goto(f"{visit.root}/admin/flags/flag/{finer.pk}/change/")
+    page.locator("summary", has_text="About").click()
+    expect(expiry).to_have_value("2027-01-31 20:15:00.000001")
+    expect(page.locator("input[name=expires_at] + .hy-local")).to_have_text("1 Feb, 05:15 GMT+9")
+
+
+def test_days_of_the_events_list__say_when_they_begin_and_end_for_the_reader(
+    visit: Visit, page_in: Callable[[str], Page]
+) -> None:
+    page = page_in("Asia/Tokyo")
+    page.goto(visit.root + "/admin/events/event/?from=2026-01-30&to=2026-01-31")
+    first, last = page.get_by_label("From, UTC"), page.get_by_label("To, UTC")
+    expect(page.locator("label", has=first).locator(".hy-local")).to_have_text("from 09:00 GMT+9")
+    expect(page.locator("label", has=last).locator(".hy-local")).to_have_text("until 1 Feb, 09:00 GMT+9")
+    first.fill("")
+    expect(page.locator("label", has=first).locator(".hy-local")).to_be_hidden()
+    page.goto(visit.root + "/admin/events/event/?from=2026-01-30T20:00:00Z")
+    expect(page.locator("label", has=first).locator(".hy-local")).to_have_text("31 Jan, 05:00 GMT+9")
+    same = page_in("UTC")
+    same.goto(visit.root + "/admin/events/event/?from=2026-01-30&to=2026-01-31")
+    expect(same.locator(".hy-search .hy-local").first).to_be_hidden()

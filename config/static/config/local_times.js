@@ -13,7 +13,8 @@
   const IN_RULES = new RegExp(`${IN_WORDS.source}|(?<=from )${DATE}\\b(?!, \\d\\d:)`);
   const LEFT_ALONE = "time, script, style, textarea, option, code, pre, title, [contenteditable]";
   const MAY_HAVE = / UTC|from /;
-  const MOMENT_INPUT = "input[type=datetime-local]";
+  const MOMENT_INPUT = "input[type=datetime-local], input[data-moment]"; // those for text, such as of microseconds, are marked
+  const DAY = 24 * 60 * 60 * 1000;
   const format = new Intl.DateTimeFormat("en-GB", {
     year: "numeric", month: "numeric", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short",
   });
@@ -102,16 +103,31 @@
 
   const inputs = new WeakMap(); // with their local times
 
-  /** Show the local time of an input, which is in UTC, after it or after the word UTC. */
+  /** Show the local time of an input, which is in UTC: after it, after the word UTC, or at the end of a day's label. */
   function accompany(input) {
     const next = input.closest(".hy-field")?.nextElementSibling ?? input.nextElementSibling;
     const shown = inputs.get(input) ?? madeLocal("");
-    const moment = new Date(`${input.value}Z`);
-    shown.textContent = input.value && !Number.isNaN(moment.getTime()) ? addition(inUTC(moment), describe(moment)) : "";
+    shown.textContent = input.type === "date" ? boundOf(input) : localOf(input.value);
     shown.hidden = !shown.textContent;
     if (shown.isConnected) return;
     inputs.set(input, shown);
-    (next?.textContent.startsWith("UTC") ? next : input).after(shown);
+    if (input.type === "date") input.labels[0]?.querySelector("span").append(" ", shown);
+    else (next?.textContent.startsWith("UTC") ? next : input).after(shown);
+  }
+
+  function localOf(text) {
+    const moment = new Date(/(Z|[+-]\d\d:?\d\d)$/i.test(text) ? text : `${text.replace(" ", "T")}Z`);
+    return text && !Number.isNaN(moment.getTime()) ? addition(inUTC(moment), describe(moment)) : "";
+  }
+
+  /** When a day of UTC begins or ends for the reader: `until 28 Nov, 01:00 GMT+1`. */
+  function boundOf({ value, dataset }) {
+    const start = new Date(`${value}T00:00Z`);
+    if (!value || Number.isNaN(start.getTime())) return "";
+    const isEnd = dataset.moment === "to";
+    const moment = new Date(start.getTime() + (isEnd ? DAY : 0));
+    const local = describe(moment);
+    return addition(inUTC(moment), local) && `${isEnd ? "until" : "from"} ${addition(inUTC(start), local)}`;
   }
 
   function look(node) {

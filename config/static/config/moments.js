@@ -6,7 +6,12 @@ export function toLocal(text) {
   const moment = new Date(/([zZ]|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`);
   if (Number.isNaN(moment.getTime())) return null;
   const iso = moment.toISOString();
-  return iso.length > 24 ? null : iso.slice(0, moment.getUTCSeconds() ? 19 : 16);
+  return iso.length > 24 ? null : iso.slice(0, moment.getUTCMilliseconds() ? 23 : moment.getUTCSeconds() ? 19 : 16);
+}
+
+/** Whether a point in time has more digits than browsers edit, which are milliseconds. */
+function isFiner(text) {
+  return /[.,]\d{3}\d*[1-9]/.test(text);
 }
 
 export function fromLocal(text) {
@@ -14,14 +19,15 @@ export function fromLocal(text) {
   return text.length === 16 ? `${text}:00Z` : `${text}Z`;
 }
 
-/** A control for a point in time. An invalid stored value is shown as text. */
+/** A control for a point in time. A stored value that is invalid, or has microseconds, is shown as text. */
 export function momentInput(value, attributes, onvalue) {
   const local = value ? toLocal(value) : "";
-  if (local === null) {
-    const text = textInput(String(value), attributes, () => onvalue(text.value));
+  if (local === null || isFiner(value)) {
+    const text = textInput(String(value), { ...attributes, "data-moment": "" }, () => onvalue(text.value));
     return text;
   }
-  const input = textInput(local, { ...attributes, type: "datetime-local", step: local.length > 16 ? 1 : 60 }, () => onvalue(fromLocal(input.value)));
+  const step = { 23: "any", 19: 1 }[local.length] ?? 60;
+  const input = textInput(local, { ...attributes, type: "datetime-local", step }, () => onvalue(fromLocal(input.value)));
   return input;
 }
 

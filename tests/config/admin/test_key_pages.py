@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def key(production: Environment) -> ApiKey:
 def test_key__created__shows_its_secret_once_and_nowhere_else(production: Environment) -> None:
     client = sign_in()
     before = revision()
-    sent = {"name": "Shop", "environment": production.pk, "scope": "manage", "expires_at_0": "", "expires_at_1": ""}
+    sent = {"name": "Shop", "environment": production.pk, "scope": "manage", "expires_at": ""}
     page = client.post("/admin/config/apikey/add/", sent)
     key = ApiKey.objects.get()
     secret = page.context["secret"]
@@ -43,12 +44,19 @@ def test_key__created__shows_its_secret_once_and_nowhere_else(production: Enviro
     assert api.post("/v1/flags", {"key": "a"}, format="json").status_code == 201
 
 
+def test_key__with_an_expiry__expires_at_that_time_of_utc(production: Environment) -> None:
+    sent = {"name": "Shop", "environment": production.pk, "scope": "client", "expires_at": "2099-01-31T12:00"}
+    sign_in().post("/admin/config/apikey/add/", sent)
+    assert ApiKey.objects.get().expires_at == datetime(2099, 1, 31, 12, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
         ({"name": " "}, "name", "Must not be empty; say what the key is for"),
         ({"name": "n" * 201}, "name", "Must be at most 200 characters."),
-        ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at", "Must be in the future."),
+        ({"expires_at": "2020-01-01T00:00"}, "expires_at", "Must be in the future."),
+        ({"expires_at": "tomorrow"}, "expires_at", "Must be a date and time such as 2026-01-31T12:00:00Z."),
         ({"scope": "everything"}, "scope", "valid choice"),
     ],
 )
