@@ -14,7 +14,7 @@ from config import checks, maintenance  # noqa: F401 (registers the checks)
 from config.change_log.retention import delete_old_changes
 from config.database.idempotency import delete_expired
 from config.database.timeouts import UNLIMITED, limit_process
-from config.doctor import database, host, proxy, replica  # noqa: F401 (registers what they examine)
+from config.doctor import database, distribution, host, proxy, replica  # noqa: F401 (registers what they examine)
 from config.keys.environments import create_first_environments
 from config.serving.worker_process import worker_starts
 from config.webhooks import outbox, sender

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.change_log.retention import asking_for_history
+from config.distribution import tables
 from config.doctor import examinations
 from config.maintenance import register
 from config.serving.worker_process import worker_starts
@@ -20,6 +21,7 @@ from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.history import needed_history
 from experiments.lifecycle.new_phase import open_phases_of_segments
+from experiments.models import Exposure, SeriesUser, UserTotal
 from experiments.results.frozen import refresh_results
 from experiments.results.outcomes import refresh_outcomes
 from flags.changes.references import asking_for_segment_users, segments_changed
@@ -41,3 +43,5 @@ examinations.register("results", lag.examine, needs_schema=True)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)
 register("outcomes of experiments", refresh_outcomes)  # after the results are frozen
+for model in (Exposure, UserTotal, SeriesUser):
+    tables.register(model, "experiment_id", tables.USER)

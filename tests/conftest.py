@@ -18,7 +18,14 @@ from config.keys.api_keys import create_key
 from config.models import Environment, Scope, Source
 from tests.fast_lane import FastLaneHandler
 
-pytest_plugins = ["tests.chromium", "tests.emptying", "tests.selection", "tests.standings", "tests.threads"]
+pytest_plugins = [
+    "tests.chromium",
+    "tests.citus.databases",
+    "tests.emptying",
+    "tests.selection",
+    "tests.standings",
+    "tests.threads",
+]
 
 ACTOR = Actor("test", Source.COMMAND)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -15,9 +15,17 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from config.database.engines import is_distributed
+
 _PAGES_AT_ONCE = 1000
 """After each portion, progress is reported. Each takes some milliseconds."""
 _HEAD_OF_SQLITE, _HEAD_OF_DUMP = b"SQLite format 3\0", b"PGDMP"
+
+
+_OF_SEVERAL_SERVERS = (
+    "The tables are spread over several servers, of which no dump shows one moment. "
+    "Back up the files of the coordinator and of each worker, for example with pgBackRest, and restore all of them."
+)
 
 
 class BackupFailed(Exception):
@@ -29,6 +37,8 @@ def back_up(file: Path, on_progress: Callable[[int], object] = lambda _: None) -
     if connection.vendor == "sqlite":
         connection.ensure_connection()
         copy_sqlite(connection.connection, file, on_progress)
+    elif is_distributed():
+        raise BackupFailed(_OF_SEVERAL_SERVERS)
     else:
         _run(["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={file}"])
         on_progress(100)
@@ -43,6 +53,8 @@ def restore(file: Path) -> None:
         raise BackupFailed(f"{file} is no backup of {connection.display_name}, which DATABASE_URL names.")
     if connection.vendor == "sqlite":
         _restore_sqlite(file)
+    elif is_distributed():
+        raise BackupFailed(_OF_SEVERAL_SERVERS)
     else:
         _restore_postgresql(file)
     for left_over in ("state", "signal"):  # what workers of this host knew of the database before

@@ -6,15 +6,23 @@ later.
 On PostgreSQL, a row stores the number of its transaction as its `arrival`, and a mark is the
 snapshot of the earlier read. SQLite has one writer at a time: there, a row stores the current
 epoch, and taking a mark begins a new one.
+
+On Citus, a row stores the number of its transaction on the coordinator, and a mark is a snapshot of
+the coordinator. Its workers commit a little before or after it, so that a mark also lists the
+transactions that are not committed everywhere yet: rows of theirs that are visible already count as
+new, like those that are not.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from django.db import connection, models
+from django.db import OperationalError, connection, models
 from django.db.models import Func
+
+from config.database.engines import is_distributed
 
 CURRENT = {
     "postgresql": "(pg_current_xact_id()::text::bigint)",
@@ -43,6 +51,19 @@ _RESTORED = f"""LEAST(
     (SELECT MIN(arrival) FROM {{0}} WHERE arrival = ANY (ARRAY(
         SELECT number::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) AS number)))
 )"""  # noqa: S608 (no data)
+# A transaction keeps the lock on its number until its workers have committed. The lock has the last 32 bits of it.
+_IN_FLIGHT = (
+    "SELECT transactionid::text::bigint FROM pg_locks "
+    "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()"
+)
+# A worker that failed in between still has it prepared. Until that is recovered, the coordinator has a record of it.
+_RECORDED = "SELECT DISTINCT outer_xid::text::bigint FROM pg_dist_transaction WHERE outer_xid::text::bigint < %s"
+_PREPARED = """
+    SELECT worker.result, worker.success, outer_xid::text::bigint FROM run_command_on_workers(
+        $$SELECT COALESCE(string_agg(gid, ' '), '') FROM pg_prepared_xacts WHERE database = current_database()$$
+    ) AS worker LEFT JOIN pg_dist_transaction ON gid = ANY (string_to_array(worker.result, ' '))
+"""
+_XIDS = 2**32
 _NEXT_EPOCH = (
     "INSERT INTO config_epoch (id, number) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET number = number + 1 "
     "RETURNING number"
@@ -109,11 +130,46 @@ def take_mark(table: str = "") -> str:
 
     If the mark is stored, this transaction must commit. `are_divided` needs marks for the rows of a table.
     """
+    if is_distributed():
+        return _take_distributed_mark()
     restored = _RESTORED.format(table) if table else "NULL"
     with connection.cursor() as cursor:
         cursor.execute(_SNAPSHOT.format(restored=restored) if connection.vendor == "postgresql" else _NEXT_EPOCH)
         [mark] = cursor.fetchone()
     return str(mark)
+
+
+def _take_distributed_mark() -> str:
+    """Return a mark that lists all transactions that are not committed on every worker.
+
+    The snapshot comes first. A transaction that ended before it on the coordinator is in flight until it has ended on
+    the workers; one that begins after it has a later number.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SNAPSHOT.format(restored="NULL"))
+        [mark] = cursor.fetchone()
+        identifier, snapshot, own = mark.split(" ")
+        oldest, following, under_way = snapshot.split(":")
+        cursor.execute(_IN_FLIGHT)
+        unsettled = set(_begun_before(int(following), (number for (number,) in cursor.fetchall())))
+        cursor.execute(_RECORDED, [int(following)])
+        if {number for (number,) in cursor.fetchall()} - unsettled:
+            cursor.execute(_PREPARED)
+            for answer, has_answered, number in cursor.fetchall():
+                if not has_answered:
+                    raise OperationalError(f"A worker of Citus does not answer: {answer}")
+                unsettled.update([number] if number is not None else [])
+    unsettled.update(int(number) for number in under_way.split(",") if number)
+    listed = sorted(unsettled - {int(own)})
+    return f"{identifier} {min([int(oldest), *listed])}:{following}:{','.join(map(str, listed))} {own}"
+
+
+def _begun_before(following: int, numbers: Iterable[int]) -> Iterator[int]:
+    """Yield whole numbers of transactions before one, of which the last 32 bits are given."""
+    for number in numbers:
+        age = (following - number) % _XIDS
+        if 0 < age < _XIDS // 2:
+            yield following - age
 
 
 def newest_position(table: str) -> str:
@@ -167,7 +223,7 @@ def arrived_since(mark: str, column: str) -> tuple[str, list[Any]]:
         return f"{column} >= %s", [int(mark)]
     seen = _Snapshot(mark)
     unseen = [*seen.own, *seen.under_way]
-    later = f"{column} >= %s AND {column} <= {_NEWEST}"
+    later = f"{column} >= %s" if is_distributed() else f"{column} >= %s AND {column} <= {_NEWEST}"
     # By their numbers: one long transaction must not cause a scan of everything that came after it.
     return (
         (f"({later} OR {column} = ANY (%s))", [seen.following, unseen]) if unseen else (f"({later})", [seen.following])
@@ -240,9 +296,9 @@ def can_tell_new_rows(mark: str, ahead: int | None) -> bool:
 def find_foreign_arrival(table: str) -> int | None:
     """Return the first arrival in a table that is ahead of the transactions of this database, or None.
 
-    Only rows that were restored from another database have one.
+    Only rows that were restored from another database have one. Nothing is restored into a Citus database.
     """
-    if connection.vendor != "postgresql":
+    if connection.vendor != "postgresql" or is_distributed():
         return None
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT MIN(arrival) FROM {table} WHERE arrival > {_NEWEST}")  # noqa: S608 (no data)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from django.db import connection, transaction
 
+from config.database.engines import is_distributed
+from config.database.locks import keep_totals_from_changing
 from config.database.timeouts import long_statements
 
 
@@ -21,14 +23,28 @@ def read_consistently() -> Iterator[None]:
         yield
         return
     with ExitStack() as entered:
-        with _transactions_begin_deferred():
-            entered.enter_context(transaction.atomic())
-        entered.enter_context(long_statements())
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                # A transaction that only reads never fails on a conflict, so nothing needs a retry.
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with keep_totals_from_changing() if is_distributed() else nullcontext():
+            with _transactions_begin_deferred():
+                entered.enter_context(transaction.atomic())
+            entered.enter_context(long_statements())
+            if connection.vendor == "postgresql":
+                with connection.cursor() as cursor:
+                    # A transaction that only reads never fails on a conflict, so nothing needs a retry.
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            if is_distributed():
+                _begin_on_workers()
         yield
+
+
+def _begin_on_workers() -> None:
+    """Have each worker take the snapshot that it keeps until the transaction ends.
+
+    A worker has a snapshot for each of its connections, so there must be one. Other connections would begin later.
+    """
+    wrapper: Any = connection
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL citus.max_adaptive_executor_pool_size = 1")
+        cursor.execute(f"SELECT 1 FROM {wrapper.distributed_table} LIMIT 1")  # noqa: S608 (no data)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 from django.db.models import Model, QuerySet
 
+from config.database.engines import is_distributed
 from config.models import Change, Environment
 
 Row = TypeVar("Row", bound=Model)
@@ -101,6 +102,39 @@ def share_rows(rank: Rank, rows: QuerySet[Any, Any], strength: Strength) -> Sequ
         cursor.execute(f"{statement} FOR {strength}", parameters)
         locked: list[tuple[Any, ...]] = cursor.fetchall()
     return locked
+
+
+# Two numbers, unlike those of `experiments.models.locks`.
+_SNAPSHOTS = "(3, 0)"
+
+
+def keep_snapshots_from_beginning() -> None:
+    """On Citus, let no reader begin until this transaction has committed on every worker. Call it last.
+
+    A reader would otherwise take one snapshot on the coordinator before the commit, and another one on a worker after
+    it, and read sums of other totals than those that it reads.
+    """
+    if is_distributed():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_advisory_xact_lock{_SNAPSHOTS}")
+
+
+@contextmanager
+def keep_totals_from_changing() -> Iterator[None]:
+    """On Citus, let no transaction that changes totals commit in this block, in which a reader takes its snapshots.
+
+    Another connection holds the lock, because the reader's own statement would take a snapshot before it waits.
+    """
+    holder = connection.copy()
+    try:
+        holder.set_autocommit(False)
+        with holder.cursor() as cursor:
+            cursor.execute(f"SELECT pg_advisory_xact_lock_shared{_SNAPSHOTS}")
+        yield
+    finally:
+        with suppress(Error):
+            holder.rollback()
+        holder.close()
 
 
 class _Taken(threading.local):

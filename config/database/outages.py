@@ -23,6 +23,9 @@ _STATES = ("25006", "25P03", "25P04")
 """The database accepts reads only, or it ended a transaction that took too long, with its
 connection.
 """
+_INTERNAL = "XX000"
+_LOST_WORKER = "connection"
+"""A coordinator of Citus says so, with the code for a defect, if it has lost a worker in the middle of a statement."""
 _PROGRAM_LIMITS = "54"
 """A statement that is too complex for the database will always be so."""
 
@@ -40,6 +43,8 @@ def is_outage(error: BaseException | None) -> bool:
     code = getattr(error.__cause__, "sqlstate", None) or ""
     if code.startswith(_PROGRAM_LIMITS):
         return False
+    if code == _INTERNAL:
+        return _LOST_WORKER in str(error)
     return code in _STATES or isinstance(error, (OperationalError, InterfaceError))
 
 

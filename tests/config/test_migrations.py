@@ -12,7 +12,10 @@ from django.db.migrations.executor import MigrationExecutor
 
 from tests.conftest import NOON
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.one_server,  # tables are spread once all migrations are applied
+]
 
 BEFORE = ("config", "0004_epoch")
 AFTER = ("config", "0005_keys_that_change_what_is_common")

@@ -34,6 +34,8 @@ _routes: defaultdict[str, _Route] = defaultdict(_Route)
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
     connection: Connection | None
+    distributed_table = ""
+    """A table that Citus has spread over several servers, if there is one. Each new connection finds out."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
         seconds, idle_seconds = seconds_of_process(), settings.DATABASE_IDLE_TIMEOUT
@@ -42,6 +44,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if route.is_pooled:
             self.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = True  # they outlive their transaction
         opened.seconds, opened.idle_seconds, opened.is_pooled = seconds, idle_seconds, bool(route.is_pooled)
+        self.distributed_table = _find_distributed_table(opened)
         level = self.settings_dict["OPTIONS"].get("isolation_level")
         self.isolation_level = IsolationLevel(level or IsolationLevel.READ_COMMITTED)
         if level:
@@ -101,6 +104,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def _limits(seconds: int, idle_seconds: int) -> str:
     """Return the options with which a session begins."""
     return f"-c statement_timeout={seconds * 1000} -c idle_in_transaction_session_timeout={idle_seconds * 1000}"
+
+
+def _find_distributed_table(opened: Connection) -> str:
+    """Return the name of a table that `manage.py distribute` has spread, or an empty text."""
+    opened.autocommit = True
+    try:
+        [has_citus] = opened.execute(_HAS_CITUS).fetchone() or [False]
+        found = opened.execute(_DISTRIBUTED).fetchone() if has_citus else None
+        return str(found[0] or "") if found else ""
+    finally:
+        opened.autocommit = False
+
+
+_HAS_CITUS = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
+_DISTRIBUTED = "SELECT MIN(logicalrelid::text) FROM pg_catalog.pg_dist_partition WHERE partmethod = 'h'"
 
 
 def _is_pooled(opened: Connection) -> bool:

@@ -44,7 +44,7 @@ def test_insert__any_value__is_stored_as_by_the_fields(production: Environment, 
 
 
 def test_insert__some_there_already__returns_those_that_were_new(production: Environment) -> None:
-    then = "ON CONFLICT (id) DO NOTHING RETURNING id, name"
+    then = "ON CONFLICT DO NOTHING RETURNING id, name"
     insert(Event, COLUMNS, [row(2, production)], "")
 
     returned = insert(Event, COLUMNS, [row(at, production, name="m") for at in (1, 2, 3)], then)

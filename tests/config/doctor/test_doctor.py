@@ -56,7 +56,7 @@ def test_doctor__healthy_host__says_so_of_each_subject(settings: Any) -> None:
         lines = run().splitlines()
     subjects = [line.split()[1] for line in lines if line.startswith("ok ")]
     assert list(dict.fromkeys(subjects)) == [
-        "database:", "clock:", "settings:", "disk:", "proxy:", "streams:", "results:",
+        "database:", "clock:", "distribution:", "settings:", "disk:", "proxy:", "streams:", "results:",
     ]  # fmt: skip
 
 

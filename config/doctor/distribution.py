@@ -1,0 +1,51 @@
+"""How the tables are spread: what the doctor says of a Citus database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import Error, connection
+
+from config.database.engines import Engine, engine
+from config.distribution.plan import make_plan
+from config.distribution.tables import spread
+from config.doctor.examinations import Finding, Options, error, ok, register, warning
+
+_NODES = """
+    SELECT nodename || ':' || nodeport, COUNT(shardid), pg_size_pretty(COALESCE(SUM(shard_size), 0))
+    FROM pg_dist_node LEFT JOIN citus_shards USING (nodename, nodeport)
+    WHERE noderole = 'primary' AND shouldhaveshards AND isactive GROUP BY nodename, nodeport ORDER BY 1
+"""
+_MOVES = "SELECT COUNT(*) FROM get_rebalance_table_shards_plan()"
+
+
+def examine_distribution(_: Options) -> Iterator[Finding]:
+    """Yield how the tables are spread over workers, if they are."""
+    if engine() is not Engine.CITUS:
+        yield ok("All tables are on one server.")
+        return
+    if steps := make_plan().steps:
+        names = ", ".join(step.table for step in steps)
+        yield error(f"Not spread yet: {names}.", "Run `manage.py distribute` again; it goes on where it stopped.")
+        return
+    try:
+        nodes = _rows(_NODES)
+        [[moves]] = _rows(_MOVES)
+    except Error as problem:
+        yield error(f"A worker does not answer: {str(problem).strip().splitlines()[0]}", "Start it again.")
+        return
+    placed = ", ".join(f"{name} has {shards} shards with {size}" for name, shards, size in nodes)
+    yield ok(f"{len(spread)} tables are spread over {len(nodes)} workers: {placed}.")
+    if moves:
+        yield warning(f"{moves} shards would be better on other workers.", "Execute SELECT citus_rebalance_start().")
+
+
+def _rows(statement: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+register("distribution", examine_distribution, needs_schema=True)

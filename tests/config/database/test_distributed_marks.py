@@ -1,0 +1,95 @@
+"""Marks on Citus, where a transaction is committed on the coordinator and on its workers at different moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.db import connection
+
+from config.database.commit_order import arrived_between, arrived_by, arrived_since, take_mark
+from events.models import Event
+
+pytestmark = [pytest.mark.distributed, pytest.mark.django_db(transaction=True)]
+
+_GID = "citus_0_1_1_1"
+_PLACE = """
+    SELECT shardid, nodeport, groupid FROM citus_shards JOIN pg_dist_node USING (nodename, nodeport)
+    WHERE shardid = get_shard_id_for_distribution_column('events_event', 'u')
+"""
+_INSERT = """
+    INSERT INTO {} (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties, arrival)
+    VALUES (%s, 1, 'u', 'late', now(), now(), '', '', '{{}}', %s)
+"""
+
+
+def rows_of(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def count(*conditions: tuple[str, list[Any]]) -> int:
+    return sum(
+        rows_of(f"SELECT COUNT(*) FROM {Event._meta.db_table} WHERE {condition}", *parameters)[0][0]
+        for condition, parameters in conditions
+    )
+
+
+@pytest.fixture
+def other() -> Iterator[psycopg.Connection[Any]]:
+    """Another connection to the coordinator."""
+    own = connection.settings_dict
+    with psycopg.connect(host=own["HOST"], port=own["PORT"], user=own["USER"], dbname=own["NAME"]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def prepared() -> Iterator[psycopg.Connection[Any]]:
+    """An event that a worker has only prepared, although its transaction is committed on the coordinator."""
+    [[number]] = rows_of("SELECT pg_current_xact_id()::text::bigint")
+    [[shard, port, group]] = rows_of(_PLACE)
+    own = connection.settings_dict
+    worker = psycopg.connect(host=own["HOST"], port=port, user=own["USER"], dbname=own["NAME"], autocommit=True)
+    with worker:
+        worker.execute("BEGIN")
+        worker.execute(_INSERT.format(f"events_event_{shard}"), [uuid4(), number])  # type: ignore[arg-type]
+        worker.execute(f"PREPARE TRANSACTION '{_GID}'")
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO pg_dist_transaction VALUES (%s, %s, %s::text::xid8)", [group, _GID, number])
+        yield worker
+
+
+def test_take_mark__transaction_that_a_worker_has_only_prepared__is_new_once_it_has_committed(
+    prepared: psycopg.Connection[Any],
+) -> None:
+    before = take_mark()
+    assert count(arrived_since(before, "arrival")) == count(arrived_by(before, "arrival")) == 0
+    prepared.execute(f"COMMIT PREPARED '{_GID}'")
+    assert count(arrived_since(before, "arrival")) == 1
+    assert count(arrived_by(before, "arrival")) == 0
+    after = take_mark()
+    assert count(*arrived_between(before, after, "arrival")) == count(arrived_by(after, "arrival")) == 1
+    assert count(arrived_since(after, "arrival")) == 0
+
+
+def test_take_mark__transaction_in_flight__is_new_once_it_has_committed(other: psycopg.Connection[Any]) -> None:
+    other.execute(
+        _INSERT.format("events_event").replace("%s)", "pg_current_xact_id()::text::bigint)"),  # type: ignore[arg-type]
+        [uuid4()],
+    )
+    before = take_mark()
+    other.commit()
+    after = take_mark()
+    assert count(arrived_since(before, "arrival")) == count(*arrived_between(before, after, "arrival")) == 1
+    assert count(arrived_by(before, "arrival")) == count(arrived_since(after, "arrival")) == 0
+
+
+def test_take_mark__again_without_a_write__divides_nothing() -> None:
+    for since, until in pairwise([take_mark() for _ in range(3)]):
+        assert count(*arrived_between(since, until, "arrival")) == 0
