@@ -5,7 +5,7 @@ call returns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from operator import attrgetter
 from uuid import UUID
@@ -14,11 +14,12 @@ from django.db import OperationalError, connection, transaction
 from django.dispatch import Signal
 from uuid_utils.compat import uuid7
 
+from config.database.engines import is_distributed
 from config.database.group_commit import Handler, is_conflict, writes
 from config.models import Environment
 from events.counts import storage
 from events.models import Event
-from events.recording.rows import NewEvent, insert
+from events.recording.rows import Identity, NewEvent, identity, insert
 
 events_stored = Signal()
 """Sent inside the transaction, with `environment` and `events`: the new ones, as NewEvent."""
@@ -80,11 +81,12 @@ _SINGLES = Handler(_record_singles, rank=2)
 
 
 def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
-    first_of_id = {event.id: event for event in reversed(events)}
+    identify = identity()
+    first_of = {identify(event): event for event in reversed(events)}
     # In the order of ids, so that two calls with common ids wait for each other without a deadlock.
-    candidates = sorted(first_of_id.values(), key=attrgetter("id.int"))
+    candidates = sorted(first_of.values(), key=attrgetter("id.int"))
     old = insert(candidates, environment.pk)
-    fresh = [event for event in candidates if event.id not in old] if old else candidates
+    fresh = [event for event in candidates if identify(event) not in old] if old else candidates
     if fresh:
         events_stored.send(sender=Event, environment=environment, events=fresh)
         storage.add_counts(
@@ -92,21 +94,25 @@ def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcom
         )
     if len(fresh) == len(events):
         return [Outcome.ACCEPTED] * len(events)
-    owners = _owners(old)
+    owners = _owners([event for event in candidates if identify(event) in old])
     outcomes = []
     for event in events:
-        first = first_of_id[event.id]
-        if event is first and event.id not in old:
+        first = first_of[identify(event)]
+        if event is first and identify(event) not in old:
             outcomes.append(Outcome.ACCEPTED)
             continue
-        owner = owners.get(event.id, (environment.pk, first.user_id, first.name))
+        owner = owners.get(identify(event), (environment.pk, first.user_id, first.name))
         is_same = owner == (environment.pk, event.user_id, event.name)
         outcomes.append(Outcome.DUPLICATE if is_same else Outcome.CONFLICT)
     return outcomes
 
 
-def _owners(ids: Collection[UUID]) -> dict[UUID, tuple[int, str, str]]:
-    if not ids:
+def _owners(old: Sequence[NewEvent]) -> dict[Identity, tuple[int, str, str]]:
+    """Return the environment, the user and the name of the stored events that have these identities."""
+    if not old:
         return {}
-    rows = Event.objects.filter(pk__in=ids).values_list("pk", "environment_id", "user_id", "name")
-    return {event_id: (environment_id, user_id, name) for event_id, environment_id, user_id, name in rows}
+    stored = Event.objects.filter(pk__in=[event.id for event in old]).only("environment_id", "user_id", "name")
+    if is_distributed():
+        stored = stored.filter(user_id__in={event.user_id for event in old})  # so that only their servers are asked
+    identify = identity()
+    return {identify(event): (event.environment_id, event.user_id, event.name) for event in stored}

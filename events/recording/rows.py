@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import orjson
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, InternalError, connection, transaction
 
 from config.database.commit_order import CURRENT
+from config.database.engines import is_distributed
 from config.database.insertion import adapt_row, as_uuid
 from config.database.insertion import insert as insert_rows
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
@@ -38,7 +40,11 @@ _COLUMNS = (
     "is_doubted",
 )
 _NAMES = ", ".join(f'"{column}"' for column in _COLUMNS)
-_UNLESS_THERE = "ON CONFLICT (id) DO NOTHING RETURNING id"
+_UNLESS_THERE = "ON CONFLICT DO NOTHING RETURNING id, user_id"
+
+Identity = UUID | tuple[UUID, str]
+"""What no two events share: the id, or where tables are distributed, the id and the user."""
+_ID, _ID_AND_USER = attrgetter("id"), attrgetter("id", "user_id")
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -86,18 +92,26 @@ def of_client(event: NewEvent) -> NewEvent:
     return msgspec.structs.replace(event, is_client_report=True)
 
 
-def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
-    """Insert the events with new ids, in the caller's transaction, and return the ids of the
+def identity() -> Callable[[NewEvent | Event], Identity]:
+    """Return the function that returns the identity of an event.
+
+    A server of Citus has the events of some users alone, and cannot know the ids of all others.
+    """
+    return _ID_AND_USER if is_distributed() else _ID
+
+
+def insert(events: Sequence[NewEvent], environment_id: int) -> set[Identity]:
+    """Insert the events with new ids, in the caller's transaction, and return the identities of the
     others.
 
-    Each id must appear only once. Pass events in the order of ids, so that two calls with common
+    Each identity must appear only once. Pass events in the order of ids, so that two calls with common
     ids wait for each other without a deadlock.
     """
     if len(events) >= _LEAST_AT_ONCE:
         write = _copy if connection.vendor == "postgresql" else _execute_many
         if _were_all_new(write, events, environment_id):
             return set()
-    return {event.id for event in events} - _insert_new(events, environment_id)
+    return {*map(identity(), events)} - _insert_new(events, environment_id)
 
 
 def _were_all_new(
@@ -107,6 +121,10 @@ def _were_all_new(
         with transaction.atomic():
             write(events, environment_id)
     except IntegrityError:  # an id exists, or else the next statement fails for the same reason
+        return False
+    except InternalError:  # so Citus reports what a worker says of a copy
+        if not is_distributed():
+            raise
         return False
     return True
 
@@ -131,9 +149,11 @@ def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
         cursor.executemany(statement, [adapt_row(row) for row in _rows(events, environment_id)])
 
 
-def _insert_new(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
-    rows = _rows(events, environment_id)
-    return {as_uuid(event_id) for (event_id,) in insert_rows(Event, _COLUMNS, rows, _UNLESS_THERE)}
+def _insert_new(events: Sequence[NewEvent], environment_id: int) -> set[Identity]:
+    inserted = insert_rows(Event, _COLUMNS, _rows(events, environment_id), _UNLESS_THERE)
+    if is_distributed():
+        return {(as_uuid(event_id), user_id) for event_id, user_id in inserted}
+    return {as_uuid(event_id) for event_id, _ in inserted}
 
 
 def _rows(events: Sequence[NewEvent], environment_id: int) -> list[tuple[Any, ...]]:

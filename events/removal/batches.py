@@ -5,12 +5,15 @@ counts.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from django.db import connection
 from django.db.models.expressions import RawSQL
 
+from config.database.engines import Engine, engine, is_distributed
 from events.counts import storage
 from events.models import Event, EventQuerySet
 
@@ -24,9 +27,11 @@ Counted = Counter[tuple[int, str, int]]
 # locked. By ids, PostgreSQL would search the whole table.
 _ROWS = f"DELETE FROM {Event._meta.db_table} WHERE {{}} RETURNING environment_id, name, timestamp"  # noqa: S608 (no data)
 _DELETE = {
-    "postgresql": (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
-    "sqlite": (RawSQL("rowid", ()), _ROWS.format("rowid IN ({})")),
+    Engine.POSTGRESQL: (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
+    Engine.SQLITE: (RawSQL("rowid", ()), _ROWS.format("rowid IN ({})")),
 }
+# Places on several servers say nothing. Users are named on their own, too, so that only their servers are asked.
+_DELETE_BY_KEY = _ROWS.format("user_id = ANY (%s) AND (id, user_id) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +50,39 @@ def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Re
     locks rows in the order of time, so that two of them wait for each other without a deadlock.
     """
     rest = events if since is None else events.filter(timestamp__gte=since)
-    place, delete = _DELETE[connection.vendor]
-    oldest = rest.order_by("timestamp", "pk").annotate(place=place).values("place")[:AT_ONCE].select_for_update()
-    chosen, parameters = oldest.query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(delete.format(chosen), parameters)
-        rows = [(environment_id, name, _moment(stored)) for environment_id, name, stored in cursor.fetchall()]
+    oldest = rest.order_by("timestamp", "pk")
+    deleted = _delete_by_key(oldest) if is_distributed() else _delete_by_place(oldest)
+    rows = [(environment_id, name, _moment(stored)) for environment_id, name, stored in deleted]
     if not rows:
         return None
     counted = Counter((environment_id, name, storage.quarter_of(moment)) for environment_id, name, moment in rows)
     return Removed(counted, max(moment for *_, moment in rows))
+
+
+def _delete_by_place(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
+    place, delete = _DELETE[engine()]
+    chosen = oldest.annotate(place=place).values("place")[:AT_ONCE].select_for_update()
+    statement, parameters = chosen.query.sql_with_params()
+    return _rows(delete.format(statement), parameters)
+
+
+def _delete_by_key(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
+    """Delete in two statements, because Citus locks no rows of a query on several servers.
+
+    If another transaction deletes all of the chosen rows in between, others are chosen.
+    """
+    while keys := [*oldest.values_list("pk", "user_id")[:AT_ONCE]]:
+        ids, users = zip(*keys, strict=True)
+        if rows := _rows(_DELETE_BY_KEY, [sorted({*users}), [*ids], [*users]]):
+            return rows
+    return []
+
+
+def _rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def subtract_counts(counted: Counted) -> None:

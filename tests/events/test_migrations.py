@@ -16,7 +16,10 @@ from events.counts.storage import quarter_of
 from events.models import Event, EventCount
 from tests.conftest import NOON
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.one_server,  # tables are spread once all migrations are applied
+]
 
 BEFORE = ("events", "0001_initial")
 STRUCTURE = ("events", "0002_counts_and_variants")

@@ -112,6 +112,7 @@ def test_track__own_id__is_kept_and_the_same_event_again_is_a_duplicate(api):
     assert [record["properties"] for record in stored(api)] == [{"a": 1}]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("other", [{"userId": "v"}, {"event": "click"}])
 def test_track__own_id_of_another_event__is_a_conflict_and_is_not_stored(api, other):
     track(api, id=ID)
@@ -219,6 +220,7 @@ def test_batch__sent_again__is_all_duplicates_and_still_202(api):
     assert Event.objects.count() == 3
 
 
+@pytest.mark.one_server
 def test_batch__same_id_twice__is_accepted_once_and_conflicts_where_it_differs(api):
     statuses = batch(api, {**VIEW, "id": ID}, {**VIEW, "id": ID}, {**VIEW, "id": ID, "userId": "other"})
     assert [each["status"] for each in statuses] == ["accepted", "duplicate", "rejected"]
@@ -226,6 +228,7 @@ def test_batch__same_id_twice__is_accepted_once_and_conflicts_where_it_differs(a
     assert statuses[2]["error"]["details"][0]["code"] == "id_conflict"
 
 
+@pytest.mark.one_server
 def test_batch__nothing_but_conflicts__is_refused(api):
     track(api, id=ID)
     found = error(

@@ -238,6 +238,7 @@ def _read(text: str) -> Any:
 # --- indexes ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(
     ("query", "index"),
     [
