@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from django.db import connection
-
 from config.database.commit_order import arrived_between
+from config.database.engines import Engine, engine
 from events.models import Event
 from experiments.aggregates.dialects import dialect, execute, figures, planned
 from experiments.aggregates.metric_columns import UNCHANGED, Column, Layout, adds_up, columns_of, names_computed_again
@@ -76,10 +75,11 @@ class AdditionsQuery(TotalsQuery):
     def _write_and_sum(self, sum_added: Callable[[str], Sums]) -> Sums:
         """Write what is added, and return the sums over it, which a function computes that is given the table `added`.
 
-        PostgreSQL does both in one statement, so that it reads the events once, and each total while it writes it.
+        PostgreSQL does both in one statement, so that it reads the events once, and each total while it writes it. On
+        Citus, that would send all of these users to the coordinator.
         """
         additions = self._additions()
-        if connection.vendor == "postgresql":
+        if engine() is Engine.POSTGRESQL:
             return sum_added(f"WITH added AS ({self._write(additions)} RETURNING addition.*)")
         sums = sum_added(f"WITH added AS ({additions})")
         execute(self._write(additions), self.parameters)
@@ -150,5 +150,5 @@ class AdditionsQuery(TotalsQuery):
         return f"""
             UPDATE {_TABLE} AS total SET figures = {now}, is_near_cap = is_near_cap OR {is_near}
             FROM ({additions}) AS addition
-            WHERE total.{dialect().place} = addition.place
+            WHERE total.experiment_id = {self._put(self.experiment.pk)} AND total.{dialect().place} = addition.place
         """  # noqa: S608 (no data)

@@ -11,6 +11,7 @@ from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import arrived_in_doubt, arrived_since
+from config.database.engines import is_distributed
 from config.database.insertion import adapt_row
 from events.models import Event
 from experiments.aggregates.dialects import dialect
@@ -113,6 +114,16 @@ def _exposed_users_of(
     """
     chosen, own = sorted(names) or [""], ["", *experiment.references()]  # every event has a name
     every = "" if then else "DISTINCT"
+    if is_distributed():
+        statement = f"""
+            SELECT {every} matching.user_id FROM (
+                SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table} WHERE {condition}
+            ) AS matching JOIN {Exposure._meta.db_table} AS exposed ON exposed.user_id = matching.user_id
+            WHERE environment_id = %s AND name IN ({_marks(chosen)}) AND experiment IN ({_marks(own)})
+                AND exposed.experiment_id = %s
+            {then}
+        """  # noqa: S608 (no data)
+        return _fetch_texts(statement, [*parameters, experiment.environment_id, *chosen, *own, experiment.pk])
     statement = f"""
         SELECT user_id FROM (
             SELECT {every} user_id FROM (

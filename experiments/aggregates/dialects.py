@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from django.db import connection
 
+from config.database.engines import Engine, engine
 from config.database.insertion import adapt_row
 
 _ROWS_AT_ONCE = 10_000
@@ -57,12 +58,12 @@ class Dialect:
     exact_sum: str
     exact_difference: str  # the sum of exact numbers, minus the sum of others
     exact_added: str  # a stored exact sum plus another one
-    place: str  # of a row in its table, until the row is written again
+    place: str  # of a user's row in its table, until the row is written again
     fence: str  # keeps the planner from merging a subquery into its surroundings
 
 
 _DIALECTS = {
-    "postgresql": Dialect(
+    Engine.POSTGRESQL: Dialect(
         counted_at="LEAST(timestamp, received_at)",
         # This rounds an exact half up. Truncating takes five times as long.
         base="(exposed_at - interval '0.5 seconds')::timestamptz(0)",
@@ -102,7 +103,7 @@ _DIALECTS = {
         fence="OFFSET 0",
     ),
     # JSON paths mean different things in different versions, except for indexes of arrays.
-    "sqlite": Dialect(
+    Engine.SQLITE: Dialect(
         counted_at="MIN(timestamp, received_at)",
         base="substr(exposed_at, 1, 19)",
         later="datetime({}, {} || ' seconds')",
@@ -142,10 +143,12 @@ _DIALECTS = {
         fence="LIMIT -1",
     ),
 }
+# A fence would have Citus send the rows of all users to the coordinator, and places differ between servers.
+_DIALECTS[Engine.CITUS] = replace(_DIALECTS[Engine.POSTGRESQL], place="user_id", fence="")
 
 
 def dialect() -> Dialect:
-    return _DIALECTS[connection.vendor]
+    return _DIALECTS[engine()]
 
 
 class Parameters:

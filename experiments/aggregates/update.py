@@ -17,6 +17,7 @@ from django.db import connection
 from django.db.models import Sum
 
 from config.database.insertion import insert
+from config.database.locks import keep_snapshots_from_beginning
 from experiments.aggregates.additions import AdditionsQuery
 from experiments.aggregates.caps import count_measured, find_percentile, rank_from_above
 from experiments.aggregates.dialects import Parameters, dialect, execute, is_chosen, planned
@@ -292,6 +293,7 @@ class AggregateUpdater:
     def _store(self) -> None:
         store_change(VariantSums, self.experiment.pk, self._change)
         self._change = Change()
+        keep_snapshots_from_beginning()
 
 
 class Change:

@@ -10,13 +10,13 @@ from datetime import datetime
 
 from django.db import transaction
 
-from config.database.locks import Rank, lock_environment, lock_rows
+from config.database.locks import lock_environment
 from events.removal.batches import format_count
 from experiments.aggregates.daily_changes import forget_in_series
 from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import Experiment, Exposure, Status
-from experiments.models.locks import lock_aggregates
+from experiments.models.locks import lock_aggregates, lock_for_deletion
 
 
 def remove_forced_exposures(experiment: Experiment) -> int:
@@ -32,7 +32,9 @@ def remove_forced_exposures(experiment: Experiment) -> int:
         return 0
     theirs = Exposure.objects.filter(experiment=experiment, user_id__in=list(experiment.forced_variants))
     # The order in which recording locks them.
-    exposures = lock_rows(Rank.EXPOSURES, theirs.order_by("user_id").only("experiment_id", "user_id"))
+    exposures = lock_for_deletion(
+        theirs.order_by("user_id").only("experiment_id", "user_id"), experiment.forced_variants.keys()
+    )
     exposed = [exposure.user_id for exposure in exposures]
     if not exposed:
         return 0

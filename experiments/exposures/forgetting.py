@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from config import signal_file
-from config.database.locks import Rank, lock_environment, lock_rows
+from config.database.locks import lock_environment
 from config.models import Environment
 from config.timestamps import floor_to_second
 from events.models import Event
@@ -22,7 +22,7 @@ from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
 from experiments.models import AggregateState, Experiment, Exposure, StoredOutcome, UserTotal
-from experiments.models.locks import lock_aggregates
+from experiments.models.locks import lock_aggregates, lock_for_deletion
 from flags.recent_users import storage as recent_users
 
 
@@ -42,7 +42,7 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     experiments = list(in_environment.filter(pk__in=[state.pk for state in states]))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # The order in which recording locks them.
-    exposures = lock_rows(Rank.EXPOSURES, theirs.order_by("experiment_id").only("experiment_id", "user_id"))
+    exposures = lock_for_deletion(theirs.order_by("experiment_id").only("experiment_id", "user_id"), [user_id])
     exposed = {exposure.experiment_id for exposure in exposures}
     theirs.filter(experiment_id__in=exposed).delete()
     _forget_totals(experiments, states, exposed, user_id)

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 from django.db import connection
 
+from config.database.engines import is_distributed
 from config.database.insertion import array, as_uuid, insert
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
@@ -60,7 +61,11 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
     documents = [None if document is None else orjson.dumps(document).decode() for document in attributes]
     arrays = (*map(array, (user_ids, variants, *texts, [*map(str, phases)], documents)),)
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT_NEW, [exposures[0].experiment_id, exposures[0].origin, *arrays])
+        parameters = [exposures[0].experiment_id, exposures[0].origin, *arrays]
+        if is_distributed():  # Citus counts the rows that it was given
+            cursor.execute(f"{_INSERT_NEW} RETURNING 1", parameters)
+            return len(cursor.fetchall())
+        cursor.execute(_INSERT_NEW, parameters)
         return int(cursor.rowcount)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from config.database.engines import is_distributed
 from config.database.insertion import array
 from config.database.locks import Rank, Strength, lock_rows, share_rows, take
 from experiments.models.aggregates import AggregateState
@@ -104,7 +106,62 @@ def lock_exposures(experiment_id: UUID, user_ids: Collection[str]) -> Held:
     return _hold_exposures(experiment_id, dict.fromkeys(user_ids, UNEXPECTED), "NO KEY UPDATE")
 
 
+def lock_for_deletion(theirs: QuerySet[Exposure], user_ids: Collection[str]) -> list[Exposure]:
+    """Return exposures of these users, locked: transactions that hold or change one of them end before."""
+    if is_distributed():
+        take(Rank.EXPOSURES)
+        _lock_users(_Held.PRESENT, user_ids)
+        _lock_users(_Held.CHANGED, user_ids)
+        return list(theirs)
+    return lock_rows(Rank.EXPOSURES, theirs)
+
+
+class _Held(IntEnum):
+    """What is locked of a user on Citus, which cannot lock rows of a query on several servers.
+
+    The coordinator keeps these locks until its workers have committed.
+    """
+
+    PRESENT = 1
+    """Shared by those who report exposures again, held by those who delete them."""
+    CHANGED = 2
+    """Held by those who change exposures."""
+
+
+# By the order of the hashes, so that two transactions with common users do not wait for each other in a circle.
+_LOCK_USERS = """
+    SELECT pg_advisory_xact_lock{}(%s, hash)
+    FROM (SELECT DISTINCT hashtext(user_id) AS hash FROM unnest(%s::text[]) AS user_id ORDER BY 1) AS hashes
+"""
+
+
+def _lock_users(held: _Held, user_ids: Collection[str], *, are_shared: bool = False) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_USERS.format("_shared" if are_shared else ""), [int(held), [*user_ids]])
+
+
+def _hold_distributed(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> Held:
+    take(Rank.EXPOSURES)
+    _lock_users(_Held.PRESENT, expected.keys(), are_shared=True)
+    if strength == "NO KEY UPDATE":
+        _lock_users(_Held.CHANGED, expected.keys())
+    # By another statement, which sees what others have committed while this transaction waited.
+    of_users = Exposure.objects.filter(experiment_id=experiment_id, user_id__in=expected)
+    rows = of_users.annotate(has_attributes=Q(attributes__isnull=False)).values_list(*DECISIVE[1:], "has_attributes")
+    found = [StoredExposure(experiment_id, *row) for row in rows]
+    missing = expected.keys() - {exposure.user_id for exposure in found}
+    return Held([exposure for exposure in found if not _is_as(expected[exposure.user_id], exposure)], [*missing])
+
+
+def _is_as(expected: Expected, exposure: StoredExposure) -> bool:
+    return expected is not UNEXPECTED and (
+        exposure.variant == expected.variant and exposure.exposed_at <= datetime.fromisoformat(expected.exposed_by)
+    )
+
+
 def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> Held:
+    if is_distributed():
+        return _hold_distributed(experiment_id, expected, strength)
     if connection.vendor == "postgresql":
         take(Rank.EXPOSURES)
         with connection.cursor() as cursor:

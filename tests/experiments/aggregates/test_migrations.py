@@ -15,7 +15,10 @@ from experiments.metrics.definition import Definition, Quantity
 from experiments.models.fields import EXACT
 from tests.conftest import NOON
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.one_server,  # tables are spread once all migrations are applied
+]
 
 LONG = ("experiments", "0004_fold_afresh")
 SHORT = ("experiments", "0005_shorter_totals")

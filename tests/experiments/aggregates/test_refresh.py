@@ -173,6 +173,7 @@ def test_refresh__mark_older_than_a_minute__is_replaced(experiment: Experiment) 
     assert AggregateState.objects.get().folded_at == at
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("mark", ["1 100:100: 0", "4 1 100:100: 0", "4 ", "", "of the release before"])
 def test_refresh__mark_of_another_database_or_release__computes_everything_again(
     experiment: Experiment, mark: str
