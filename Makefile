@@ -8,7 +8,7 @@ NEXT := tests/system/next
 TYPESCRIPT := tests/benchmarks/typescript
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help install clients run test test-system test-faults check format bench lock freeze-migrations
+.PHONY: help install clients run test test-system test-faults test-citus check format bench lock freeze-migrations
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,9 @@ test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed $(NEXT)/n
 
 test-faults: .venv/installed-dev ## Harm servers under traffic in every way, and count what is lost, doubled or unanswered.
 	@$(BIN)/python -m tests --system -m faults --dist load
+
+test-citus: .venv/installed-dev ## Run the unit tests on Citus, and crash its workers; PostgreSQL needs the extension.
+	@$(BIN)/python -m tests --citus
 
 check: .venv/installed-dev ## Check style, types, imports, migrations, settings and the OpenAPI schema.
 	$(BIN)/python -m tests.repository

@@ -1,5 +1,8 @@
 """The suite on every database there is: `python -m tests`, and `--system` for the tests with real processes.
 
+`--citus` runs the unit tests on Citus: on the coordinator that TEST_CITUS_URL names, or on one of its own with two
+workers. Then it runs the tests that crash a cluster.
+
 Other arguments go to pytest. PostgreSQL is the server that TEST_DATABASE_URL names, else one on 127.0.0.1:5432.
 PostgreSQL runs every test. Beside it, SQLite leaves out what `tests/selection.py` says; without it, SQLite runs all.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -19,7 +23,10 @@ LOCAL_POSTGRESQL = "postgres://postgres@127.0.0.1:5432/postgres"
 
 def main() -> int:
     arguments = sys.argv[1:]
-    suite, selection = "unit", ["-m", "not system", "--numprocesses", "auto"]
+    if "--citus" in arguments:
+        arguments.remove("--citus")
+        return run_on_citus(arguments)
+    suite, selection = "unit", ["-m", "not system and not citus", "--numprocesses", "auto"]
     if "--system" in arguments:
         arguments.remove("--system")
         # Three files of tests at a time: servers start, and clients wait, more than they compute.
@@ -34,6 +41,19 @@ def main() -> int:
         codes[name] = subprocess.run(command, env=environment(url, suite), check=False).returncode
     print("Ran on", ", ".join(f"{name}: {'failed' if code else 'passed'}" for name, code in codes.items()), flush=True)
     return int(any(codes.values()))
+
+
+def run_on_citus(arguments: list[str]) -> int:
+    from tests.citus.cluster import own_citus  # noqa: PLC0415 (which only this needs)
+
+    with ExitStack() as running:
+        url = os.environ.get("TEST_CITUS_URL") or running.enter_context(own_citus()).coordinator.url
+        unit = [sys.executable, "-m", "pytest", "-m", "not system and not citus", "--numprocesses", "auto", *arguments]
+        with_citus = {**environment(url, "unit"), "TEST_DISTRIBUTED": "true"}
+        codes = [subprocess.run(unit, env=with_citus, check=False).returncode]
+    cluster = [sys.executable, "-m", "pytest", "-m", "citus", *_without("mark.citus"), *arguments]
+    codes.append(subprocess.run(cluster, env=environment(SQLITE, "system"), check=False).returncode)
+    return int(any(codes))
 
 
 def environment(url: str, suite: str) -> dict[str, str]:

@@ -91,6 +91,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "growth.md",
             "production.md",
             "kubernetes.md",
+            "citus.md",
             "upgrading.md",
             "backup.md",
             "monitoring.md",
