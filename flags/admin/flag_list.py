@@ -23,7 +23,7 @@ from flags.words.rules import summarise_rules
 from flags.words.upcoming import next_step
 
 _LONG = ("variants", "schema", "prerequisites")
-_SHORT = 60  # characters that a cell shows on any screen
+_SHORT = 40  # characters that a cell shows on any screen
 _LONG_WORDS = 120  # characters that it shows on a wide screen
 
 

@@ -55,10 +55,16 @@ def test_flags__on_a_phone__open_long_words_in_the_row(visit: Visit) -> None:
     steps = [{"at": f"2030-12-{day:02}T08:00:00Z", "percentage": day} for day in range(2, 31, 7)]
     ramp = {"type": "percentage", "percentage": 1, "ramp": steps}
     flag_in_production(description="A long description of the flag. " * 6, enabled=True, rules=[ramp])
+    shorter = {
+        "type": "attribute",
+        "conditions": [{"attribute": "email", "operator": "endsWith", "value": "@shop.com"}],
+    }
+    flag_in_production(key="shorter", description="What it is for", enabled=True, rules=[shorter, *RULES])
     visit.page.set_viewport_size({"width": 390, "height": 844})
     visit.open("/admin/flags/flag/")
-    row, words = visit.page.locator("#result_list .data-row"), visit.page.locator("#result_list details summary").first
-    assert row.evaluate("(row) => row.getBoundingClientRect().height") <= 90
+    rows, words = visit.page.locator("#result_list .data-row"), visit.page.locator("#result_list details summary").first
+    heights = rows.evaluate_all("(rows) => rows.map((row) => row.getBoundingClientRect().height)")
+    assert max(heights) <= 90, heights
     is_cut = "(words) => words.firstElementChild.scrollHeight > words.firstElementChild.clientHeight"
     assert words.evaluate(is_cut)
     words.focus()
