@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from config.admin.current_environment import current_environment, environments_of, switch_environment
-from config.admin.filters import ChoiceFilter
+from config.admin.filters import ChoiceFilter, DayFilter
 from config.admin.forms import DomainForm, MomentField, TextField
 from config.admin.reasons import reason_of
 from config.admin.revision import answer_revision
@@ -304,6 +304,10 @@ class ChangedEnvironmentFilter(EnvironmentFilter):
         return queryset.filter(environment=self.value()) if self.value() else queryset
 
 
+class ChangedDayFilter(DayFilter):
+    column = "at"
+
+
 @admin.register(Change)
 class ChangeAdmin(ReadOnly, WritePages):
     kind = "change"
@@ -316,7 +320,7 @@ class ChangeAdmin(ReadOnly, WritePages):
         "actor",
         "shown_source",
     )
-    list_filter = (ChangedKindFilter, SourceFilter, ChangedEnvironmentFilter)
+    list_filter = (ChangedKindFilter, SourceFilter, ChangedEnvironmentFilter, ChangedDayFilter)
     search_fields = ("key", "actor")
     search_help_text = "Key or user"
     sortable_by = ()

@@ -275,7 +275,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Allow only the list's own filters in the query string, not lookups of any column."""
-        return lookup in [list_filter.parameter_name for list_filter in self.list_filter]
+        return any(lookup in list_filter.names() for list_filter in self.list_filter)
 
     # messages
 

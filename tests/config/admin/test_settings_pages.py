@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -280,3 +281,40 @@ def test_list__without_rows__says_so_and_offers_to_add_one() -> None:
     assert "No API keys found. New API key" in text
     text = text_of(client.get(reverse("admin:config_apikey_changelist"), {"q": "shop"}))
     assert "No API keys found. Change the search or the filters to see more." in text
+
+
+# --- the days of the change log --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", {"first", "second", "third"}),
+        ("from=2026-05-02", {"second", "third"}),
+        ("to=2026-05-02", {"first", "second"}),
+        ("from=2026-05-02&to=2026-05-02", {"second"}),
+        ("from=2026-05-02T23:59:59Z", {"second", "third"}),
+        ("from=&to=", {"first", "second", "third"}),
+        (f"from=2026-05-03&source={ACTOR.source}", {"third"}),
+        ("to=2026-05-02&q=first", {"first"}),
+    ],
+)
+def test_change_log__by_day__has_the_changes_of_those_days(
+    production: Environment, query: str, expected: set[str]
+) -> None:
+    made = {"first": "2026-05-01T23:59:59.999999", "second": "2026-05-02T23:59:59.5", "third": "2026-05-03"}
+    for key, at in made.items():
+        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
+        Change.objects.filter(key=key).update(at=datetime.fromisoformat(at).replace(tzinfo=UTC))
+    page = sign_in().get(f"/admin/config/change/?{query}")
+    assert {change.key for change in page.context["cl"].result_list} & made.keys() == expected
+
+
+def test_change_log__by_what_is_no_day__says_so_and_keeps_the_other_filters(db: None) -> None:
+    page = sign_in().get("/admin/config/change/?from=yesterday&source=command&q=a")
+    body = page.content.decode()
+    assert "Must be a day such as 2026-01-31." in body
+    assert not page.context["cl"].result_list
+    assert '<input type="hidden" name="source" value="command">' in body
+    assert '<input type="hidden" name="q" value="a">' in body
+    assert 'name="from" value="yesterday"' in body
