@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -85,12 +86,30 @@ def fill_value(row: Locator, condition: dict[str, Any]) -> None:
         case str() as text if condition["operator"] == "before":
             row.get_by_label("Value", exact=True).fill(text.removesuffix(":00Z"))
         case str() as text if condition["operator"] == "after":
-            row.get_by_label("Kind of value").select_option("relative")
-            row.get_by_label("Value", exact=True).fill(text)
+            row.get_by_label("Kind of value").select_option("days ago")
+            row.get_by_label("Value", exact=True).fill(text[1:-1])
         case str() as text if condition["operator"] == "inSegment":
             row.get_by_label("Segment").select_option(text)
         case value:
             row.get_by_label("Value", exact=True).fill(str(value))
+
+
+def test_condition__on_a_relative_time__is_a_number_of_days_or_other_units(visit: Visit) -> None:
+    recent = {"attribute": "seen", "operator": "after", "value": "-30d"}
+    open_flag(visit, rules=[{"type": "attribute", "conditions": [recent]}])
+    address = urlsplit(visit.page.url).path
+    value, kind = visit.page.get_by_label("Value", exact=True), visit.page.get_by_label("Kind of value")
+    expect(value).to_have_value("30")
+    expect(kind.locator("option:checked")).to_have_text("days ago")
+    kind.select_option("weeks from now")
+    expect(value).to_have_value("30")
+    value.fill("4")
+    save(visit)
+    assert stored().rules[0]["conditions"] == [{**recent, "value": "+4w"}]
+    visit.open(address)
+    value.fill("-12h")
+    save(visit)
+    assert stored().rules[0]["conditions"] == [{**recent, "value": "-12h"}]
 
 
 def test_operators__all_that_there_are__can_be_chosen(visit: Visit) -> None:

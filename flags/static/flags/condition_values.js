@@ -23,10 +23,14 @@ const KINDS = [
   ["number", "number"],
   ["boolean", "yes / no"],
 ];
+const UNITS = { s: "seconds", m: "minutes", h: "hours", d: "days", w: "weeks" };
+/** The kinds of moments: fixed ones, and the sign and the unit of those that are relative to now. */
 const MOMENTS = [
   ["fixed", "UTC"],
-  ["relative", "relative"],
+  ...Object.entries(UNITS).map(([unit, words]) => [`-${unit}`, `${words} ago`]).reverse(),
+  ...Object.entries(UNITS).map(([unit, words]) => [`+${unit}`, `${words} from now`]).reverse(),
 ];
+const RELATIVE = /^([+-])(\d{1,5})([smhdw])$/;
 const PLACEHOLDERS = { version: "such as 2.1.0", text: "text", number: "number" };
 
 /** Convert a value for another operator, as far as possible. */
@@ -64,13 +68,23 @@ const CONTROLS = {
   list: (value, set, kind) => lines(Array.isArray(value) ? value : [], (texts) => set(texts.map((text) => read(text, kind)))),
   networks: (value, set) => lines([value ?? []].flat(), set, "10.0.0.0/8, one a line"),
   number: (value, set) => textValue(value, set, "number", "number"),
-  moment: (value, set) => (isRelative(value) ? textValue(value, set, "text", "-7d, +12h") : momentInput(value, { "aria-label": "Value" }, set)),
+  moment: (value, set) => (isRelative(value) ? distance(value, set) : momentInput(value, { "aria-label": "Value" }, set)),
   segment: (value, set) => keyChoice(known("hy-segments", []), value, { "aria-label": "Segment", placeholder: "choose a segment" }, set),
 };
 
 function textValue(value, set, kind, takes) {
   const attributes = { placeholder: PLACEHOLDERS[takes] ?? (takes === "any" ? "value" : takes), "aria-label": "Value", inputmode: kind === "number" ? "decimal" : "text" };
   const input = textInput(String(value ?? ""), attributes, () => set(read(input.value, kind)));
+  return input;
+}
+
+/** The number of a relative time, whose unit is chosen beside it. A text such as `-7d` may be typed as a whole, too. */
+function distance(value, set) {
+  const [, sign, number, unit] = partsOf(value);
+  const input = textInput(number ?? value, { "aria-label": "Value", inputmode: "numeric" }, () => {
+    const text = input.value.trim();
+    set(!unit || RELATIVE.test(text) ? text : `${sign}${text}${unit}`);
+  });
   return input;
 }
 
@@ -89,7 +103,7 @@ function kindField(condition, takes, kind, path, tools) {
   const changes = {
     any: [KINDS, kind, (to) => converted([condition.value], to)[0]],
     list: [KINDS, kind, (to) => converted(condition.value ?? [], to)],
-    moment: [MOMENTS, isRelative(condition.value) ? "relative" : "fixed", (to) => (to === "relative" ? "-7d" : "")],
+    moment: [MOMENTS, kindOfMoment(condition.value), (to) => movedTo(condition.value, to)],
   }[takes];
   if (!changes) return [];
   const [kinds, chosen, convert] = changes;
@@ -97,7 +111,23 @@ function kindField(condition, takes, kind, path, tools) {
     condition.value = convert(select.value);
     tools.redraw();
   });
-  return [field(`${path}.kind`, "Kind of value", select, "hy-narrow")];
+  return [field(`${path}.kind`, "Kind of value", select, takes === "moment" && chosen !== "fixed" ? "" : "hy-narrow")];
+}
+
+/** The text of a relative time with its sign, number and unit; empty for any other value. */
+function partsOf(value) {
+  return String(value ?? "").match(RELATIVE) ?? [];
+}
+
+function kindOfMoment(value) {
+  const [, sign, , unit] = partsOf(value);
+  return unit ? `${sign}${unit}` : isRelative(value) ? "relative" : "fixed";
+}
+
+/** The value for another kind of moment, with the number that it has. */
+function movedTo(value, kind) {
+  const [, , number] = partsOf(value);
+  return kind === "fixed" ? "" : `${kind[0]}${number ?? 7}${kind[1]}`;
 }
 
 function isRelative(value) {
