@@ -17,9 +17,9 @@ from config.database.timeouts import long_statements
 from config.distribution.tables import USER, SpreadTable, spread
 
 SUPPORTED = (12, 13)
-"""The major versions of Citus that the tests ran on, or whose catalog is the same."""
+"""The major versions of Citus whose catalog says which transactions a worker still has to commit."""
 SHARDS = 32
-"""How many parts a table has. Twice as many workers as parts would leave workers without any."""
+"""How many parts a table has. With more workers than parts, some would have none."""
 
 _TRANSACTIONS = "SELECT 1 FROM pg_attribute WHERE attrelid = 'pg_dist_transaction'::regclass AND attname = 'outer_xid'"
 _WORKERS = "SELECT COUNT(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
@@ -44,8 +44,6 @@ _SIZE = """
     SELECT GREATEST(reltuples, 0)::bigint, pg_size_pretty(pg_total_relation_size(oid))
     FROM pg_class WHERE oid = %s::regclass
 """
-
-
 # A connection finds out at its beginning whether tables are spread.
 _END_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity

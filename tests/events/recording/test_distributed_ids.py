@@ -7,6 +7,7 @@ import pytest
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, Outcome, new_id, record
+from tests.admin import sign_in
 from tests.conftest import NOON
 
 pytestmark = [pytest.mark.django_db, pytest.mark.distributed]
@@ -35,3 +36,9 @@ def test_record__same_id_and_user_with_another_name__is_a_conflict(production: E
     record([event("u")], production)
     assert record([event("u", "click"), event("v"), *more], production)[:2] == [Outcome.CONFLICT, Outcome.ACCEPTED]
     assert Event.objects.get(pk=ID, user_id="u").name == "view"
+
+
+def test_admin__id_of_two_users__shows_one_of_their_events(production: Environment) -> None:
+    record([event("u"), event("v")], production)
+    shown = sign_in().get(f"/admin/events/event/{ID}/change/")
+    assert shown.status_code == 200

@@ -1,0 +1,87 @@
+"""On Citus, workers compute the figures of their users: none of these rows goes through the coordinator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import connection
+
+from config.distribution.tables import spread
+from config.models import Environment
+from events.recording.ingest import record
+from experiments.aggregates.checking import check_sums
+from experiments.aggregates.refresh import refresh
+from experiments.models import AggregateState, Experiment
+from experiments.results.computing import analyse_experiment
+from tests.experiments.conftest import LATER
+from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
+
+pytestmark = [pytest.mark.django_db, pytest.mark.distributed]
+
+PULLED = ("pull to coordinator", "Distributed Subplan", "WindowAgg\n  ->  Custom Scan", "recurring")
+SHOPPERS = make_shoppers(60)
+
+
+@contextmanager
+def plans() -> Iterator[dict[str, str]]:
+    """The plan of each statement on a table that is spread, by the statement."""
+    found: dict[str, str] = {}
+    is_inside = False
+
+    def explain(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        nonlocal is_inside
+        uses = any(re.search(rf"\b{table.name}\b", sql) for table in spread)
+        if uses and not many and not is_inside and sql.split(None, 1)[0] in ("SELECT", "WITH", "INSERT", "UPDATE"):
+            is_inside = True
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN {sql}", params)
+                found[sql] = "\n".join(line for (line,) in cursor.fetchall())
+            is_inside = False
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(explain):
+        yield found
+
+
+@pytest.fixture
+def shop(production: Environment) -> Iterator[Experiment]:
+    with time_machine.travel(LATER, tick=False):
+        yield open_shop(production, SHOPPERS[:40])
+
+
+def pulled(found: dict[str, str]) -> list[str]:
+    assert found
+    assert [sql for sql, plan in found.items() if "Custom Scan (Citus" not in plan] == []
+    return [f"{sql}\n{plan}" for sql, plan in found.items() if any(words in plan for words in PULLED)]
+
+
+def test_refresh__from_scratch__pulls_no_user(shop: Experiment) -> None:
+    with plans() as found:
+        refresh(shop, LATER)
+    assert pulled(found) == []
+
+
+def test_refresh__new_events__pulls_no_user(shop: Experiment) -> None:
+    refresh(shop, LATER)
+    record([event for shopper in SHOPPERS[40:] for event in shopper.events()], shop.environment)
+    with plans() as found:
+        refresh(shop, LATER)
+    assert pulled(found) == []
+    assert check_sums(shop, LATER) == []
+
+
+def test_results__of_all_kinds__pull_no_user(shop: Experiment) -> None:
+    refresh(shop, LATER)
+    with plans() as found:
+        analyse_experiment(shop, LATER, daily=list(METRICS))
+    assert pulled(found) == []
+
+
+def test_mark__of_the_coordinator__is_kept_while_nothing_happens(shop: Experiment) -> None:
+    before = refresh(shop, LATER).mark
+    assert refresh(shop, LATER).mark == before == AggregateState.objects.get().mark
