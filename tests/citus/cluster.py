@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from tests.citus.databases import connect_nodes, make_distributed
+from tests.citus.nodes import connect_nodes, make_distributed
 from tests.system.cluster import Cluster, own_cluster
 from tests.system.databases import for_psycopg
 
