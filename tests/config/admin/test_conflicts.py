@@ -52,7 +52,7 @@ def test_flag__saved_meanwhile__shows_both_versions_in_words(production: Environ
     ]
     assert revision() == before
     text = text_of(response)
-    assert "Two versions of f test saved this flag on" in text
+    assert "Two versions of f Test saved this flag on" in text
     assert "Theirs, saved" in text
     assert errors_of(response)["__all__"] == [
         "The flag has changed since you opened this page. Nothing was saved: choose one of the versions above."
