@@ -19,6 +19,7 @@ from typing import Any
 
 from django.conf import settings
 from granian._granian import SocketHolder
+from granian._signals import set_main_signals
 from granian.constants import HTTPModes, Interfaces, RuntimeModes
 from granian.log import LogLevels, logger
 from granian.server.mp import MPServer, WorkerProcess
@@ -95,6 +96,9 @@ class Supervisor(MPServer):
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP."""
+        # Until granian does this, Ctrl-C raises an error wherever the code is. In a callback of the garbage collector,
+        # or of an import, Python would ignore that error.
+        set_main_signals(self.signal_handler_interrupt, self.signal_handler_reload)  # type: ignore[no-untyped-call]
         fork_server.start()
         counting.join(self._shared, "supervisor")
         logger.addFilter(_is_not_about_threads)
