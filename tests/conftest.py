@@ -18,6 +18,7 @@ from config.keys.api_keys import create_key
 from config.models import Environment, Scope, Source
 from tests.fast_lane import FastLaneHandler
 
+pytest.register_assert_rewrite("tests.system.recorders")  # which judges for tests of several folders
 pytest_plugins = [
     "tests.chromium",
     "tests.citus.databases",

@@ -14,8 +14,6 @@ import pytest
 from tests.system.databases import fresh_database
 from tests.system.server import Keys, Server, serving
 
-pytest.register_assert_rewrite("tests.system.recorders")  # which judges for several tests
-
 _LONG = ("test_freshness.py", "test_faults.py", "test_conformance.py")
 """These start first, so that no worker runs one of them alone at the end."""
 

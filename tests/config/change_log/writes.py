@@ -270,6 +270,7 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("revoke_kill_switch", ["{panic}"], ["changed kill_switch panic in production"]),
     ("list_kill_switches", [], []),
     ("maintain", [], []),
+    ("distribute", [], []),
     ("export_events", [], []),
     ("export_flags", [], []),
     ("import_flags", ["{file}"], ["created flag filed", "changed flag on", "created segment filed"]),

@@ -178,7 +178,7 @@ def test_step__that_somebody_else_has_saved_meanwhile__shows_both_versions(produ
     conflict = client.post(page, typed)
     text = text_of(conflict)
     assert "Two versions of button" in text
-    assert "hypothesis Theirs Mine" in text
+    assert "Hypothesis Theirs Mine" in text
     assert revision() == before
     again = {**typed, "version": conflict.context["form"]["version"].value()}
     assert client.post(page, again).url == address(experiment, "audience")
