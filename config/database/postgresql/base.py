@@ -111,12 +111,16 @@ def _find_distributed_table(opened: Connection) -> str:
     opened.autocommit = True
     try:
         [has_citus] = opened.execute(_HAS_CITUS).fetchone() or [False]
-        found = opened.execute(_DISTRIBUTED).fetchone() if has_citus else None
-        return str(found[0] or "") if found else ""
+        [name] = (opened.execute(_DISTRIBUTED).fetchone() if has_citus else None) or [None]
+        if name is not None:
+            opened.execute(_ONE_CONNECTION_A_WORKER)
+        return name or ""
     finally:
         opened.autocommit = False
 
 
+# Citus would open one for each part of a table, and close all but one. That takes longer than to write a batch.
+_ONE_CONNECTION_A_WORKER = "SET citus.max_adaptive_executor_pool_size = 1"
 _HAS_CITUS = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
 _DISTRIBUTED = "SELECT MIN(logicalrelid::text) FROM pg_catalog.pg_dist_partition WHERE partmethod = 'h'"
 

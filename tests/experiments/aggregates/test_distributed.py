@@ -16,7 +16,7 @@ from config.models import Environment
 from events.recording.ingest import record
 from experiments.aggregates.checking import check_sums
 from experiments.aggregates.refresh import refresh
-from experiments.models import AggregateState, Experiment
+from experiments.models import Experiment
 from experiments.results.computing import analyse_experiment
 from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
@@ -80,8 +80,3 @@ def test_results__of_all_kinds__pull_no_user(shop: Experiment) -> None:
     with plans() as found:
         analyse_experiment(shop, LATER, daily=list(METRICS))
     assert pulled(found) == []
-
-
-def test_mark__of_the_coordinator__is_kept_while_nothing_happens(shop: Experiment) -> None:
-    before = refresh(shop, LATER).mark
-    assert refresh(shop, LATER).mark == before == AggregateState.objects.get().mark
