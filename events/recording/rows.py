@@ -20,6 +20,7 @@ from config.database.commit_order import CURRENT
 from config.database.engines import is_distributed
 from config.database.insertion import adapt_row, as_uuid
 from config.database.insertion import insert as insert_rows
+from config.database.outages import is_outage
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 
@@ -122,8 +123,8 @@ def _were_all_new(
             write(events, environment_id)
     except IntegrityError:  # an id exists, or else the next statement fails for the same reason
         return False
-    except InternalError:  # so Citus reports what a worker says of a copy
-        if not is_distributed():
+    except InternalError as error:  # so Citus reports what a worker says of a copy
+        if is_outage(error) or not is_distributed():
             raise
         return False
     return True
