@@ -14,6 +14,7 @@ _SETTINGS = {
     "shared_preload_libraries": "citus",
     "max_prepared_transactions": "300",
     "citus.node_conninfo": "sslmode=disable",
+    "citus.recover_2pc_interval": "200ms",  # until then, what a worker had prepared when it crashed is not visible
 }
 
 
