@@ -58,7 +58,6 @@ class Dialect:
     exact_sum: str
     exact_difference: str  # the sum of exact numbers, minus the sum of others
     exact_added: str  # a stored exact sum plus another one
-    numbered: str  # a different value for each user
     place: str  # of a user's row in its table, until the row is written again
     fence: str  # keeps the planner from merging a subquery into its surroundings
 
@@ -100,7 +99,6 @@ _DIALECTS = {
         exact_sum="SUM({})",
         exact_difference="SUM({} - {})",
         exact_added="{} + {}",
-        numbered="ROW_NUMBER() OVER ()",
         place="ctid",
         fence="OFFSET 0",
     ),
@@ -141,13 +139,12 @@ _DIALECTS = {
         exact_sum="exact_sum({})",
         exact_difference="exact_difference({}, {})",
         exact_added="exact_added({}, {})",
-        numbered="ROW_NUMBER() OVER ()",
         place="rowid",
         fence="LIMIT -1",
     ),
 }
-# For a fence, or to number all users, Citus would send their rows to the coordinator. Places are those of one server.
-_DIALECTS[Engine.CITUS] = replace(_DIALECTS[Engine.POSTGRESQL], numbered="user_id", place="user_id", fence="")
+# For a fence, Citus would send the rows of all users to the coordinator. Places are those of one server.
+_DIALECTS[Engine.CITUS] = replace(_DIALECTS[Engine.POSTGRESQL], place="user_id", fence="")
 
 
 def dialect() -> Dialect:

@@ -23,7 +23,7 @@ from django.db import transaction
 from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from events.models import Event
-from experiments.aggregates.dialects import dialect, fetch, fetch_in_chunks, planned
+from experiments.aggregates.dialects import fetch, fetch_in_chunks, planned
 from experiments.aggregates.event_conditions import is_of
 from experiments.aggregates.mature_sums import Maturity, boundaries_of
 from experiments.aggregates.metric_columns import Put, amount_of, window_of
@@ -135,7 +135,7 @@ class _Query(TotalsQuery):
         named = ", ".join(f"{key} AS key_{at}" for at, key in enumerate(keys))
         condition = "" if before is None else f"WHERE exposed_at < {self._put(before)}"
         self._users = (
-            f"SELECT user_id, exposed_at, {named}, {dialect().numbered} AS number "  # noqa: S608 (no data)
+            f"SELECT user_id, exposed_at, {named} "  # noqa: S608 (no data)
             f"FROM (SELECT * FROM {rows(self._put)}) AS chosen {condition}"
         )
 
@@ -148,22 +148,22 @@ class _Query(TotalsQuery):
         from experiments.stats.quantiles import EventValues  # noqa: PLC0415 (see `results.to_stats`)
 
         columns: dict[Key, tuple[array[float], array[int]]] = {}
-        numbers: dict[Any, int] = {}
+        numbers: dict[str, int] = {}
         # With nested loops, PostgreSQL without statistics compares every user with every event, which takes minutes.
         # A cursor would have it prefer plans whose first rows come soon.
         with read_consistently(), planned(**IN_ONE_PASS, cursor_tuple_fraction="1"):
-            for *key, number, value in fetch_in_chunks(self._statement(), self.parameters):
+            for *key, user_id, value in fetch_in_chunks(self._statement(), self.parameters):
                 values, owners = columns.setdefault(tuple(key), (array("d"), array("q")))
                 values.append(value)
-                owners.append(numbers.setdefault(number, len(numbers)))
+                owners.append(numbers.setdefault(user_id, len(numbers)))
         return {key: EventValues.of(*both) for key, both in columns.items()}
 
     def _statement(self) -> str:
         put, quantity = self._put, self._definition.quantity
         counts = f"{is_of(quantity, put)} AND {window_of(self._definition, put)}"
         return f"""
-            SELECT {self._key_names}, number, value FROM (
-                SELECT {self._key_names}, number, CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value
+            SELECT {self._key_names}, user_id, value FROM (
+                SELECT {self._key_names}, exposed.user_id, CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value
                 FROM ({self._users}) AS exposed JOIN {Event._meta.db_table} AS happened
                     ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())} AND {counts}
             ) AS valued WHERE value IS NOT NULL
