@@ -8,7 +8,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
@@ -186,13 +186,10 @@ class Snapshot:
         announce()
         self.seen_first = None
         self._load_first()
-        if not _pace.gives_way:
-            with without_garbage_collection():
-                yield
-            return
         _pace.between = self._load_first
+        own_turn = turn(while_waiting=self._load_first) if _pace.gives_way else nullcontext()
         try:
-            with turn(while_waiting=self._load_first), without_garbage_collection():
+            with own_turn, without_garbage_collection():
                 yield
         finally:
             _pace.between = _do_nothing
