@@ -8,6 +8,9 @@ import threading
 import time
 from multiprocessing.util import Finalize
 
+from granian import _signals
+from granian._granian import WorkerSignal
+
 # First: it sets up Django, which an application may need at import.
 from config.serving.worker import end_with_parent, raise_limit_of_open_files
 
@@ -42,20 +45,34 @@ def load(shared: SharedMemory, name: str) -> StreamApplication:
         application = LoggedStreams(application, access_log)
         counting.measure(access_log.write)
         Finalize(None, access_log.write, exitpriority=0)  # a fork does not run what is registered with `atexit`
-    # granian stops only once every response is complete, so the streams must end before it gets the
-    # signal. Threads that start later, granian's included, inherit the blocked signals.
+    # granian stops only once every response is complete, so the streams must end before it begins to stop.
+    # Threads that start later, granian's included, inherit the blocked signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    stop = _take_stop()
     counting.start_beating()
-    threading.Thread(target=_end_on_signal, args=(application, access_log), name="stream-ender", daemon=True).start()
+    ender = threading.Thread(
+        target=_end_on_signal, args=(application, stop, access_log), name="stream-ender", daemon=True
+    )
+    ender.start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     return application
 
 
-def _end_on_signal(application: StreamApplication, access_log: AccessLog | None) -> None:
-    received = signal.sigwait(_ENDINGS)
+def _take_stop() -> WorkerSignal:
+    """Return what makes granian stop, in place of its own handlers of signals.
+
+    It holds one call of `set` until granian looks for it. Another one waits without letting other threads run, so the
+    handlers stopped the process for ever when Ctrl-C and the supervisor's SIGTERM came before that.
+    """
+    stop = WorkerSignal()
+    _signals.set_loop_signals = lambda _loop: stop
+    return stop
+
+
+def _end_on_signal(application: StreamApplication, stop: WorkerSignal, access_log: AccessLog | None) -> None:
+    signal.sigwait(_ENDINGS)
     application.end()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
-    os.kill(os.getpid(), received)
+    stop.set()
     time.sleep(_PATIENCE_SECONDS)
     if access_log is not None:
         access_log.write()

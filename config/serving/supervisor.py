@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import resource
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -44,6 +43,8 @@ notices.
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 """How often the server looks whether the successor of a worker serves."""
+_LONGEST_WAIT = 1.0
+"""Python handles signals in the main thread, and does not wake it up for one that another thread has received."""
 
 _MOST_CONNECTIONS, _OTHER_FILES = 100_000, 1_000
 """The connections that a worker may hold at the same time, idle ones included, and the other files that it may open."""
@@ -129,8 +130,9 @@ class Supervisor(MPServer):
         worker_deaths, stream_deaths = _Deaths(), _Deaths()
         streams, streams_due = len(self.sockets), float("inf")
         while True:
-            seconds = min(self._places.seconds_between_looks(), max(streams_due - time.monotonic(), 0))
-            self.main_loop_interrupt.wait(min(seconds, threading.TIMEOUT_MAX))
+            self.main_loop_interrupt.wait(
+                min(self._places.seconds_between_looks(), max(streams_due - time.monotonic(), 0))
+            )
             self.main_loop_interrupt.clear()
             if self.interrupt_signal or self.reload_signal:
                 return
@@ -213,7 +215,7 @@ class _Places:
         self._direct()
 
     def seconds_between_looks(self) -> float:
-        return _SECONDS_BETWEEN_LOOKS if self._vacant else float("inf")
+        return _SECONDS_BETWEEN_LOOKS if self._vacant else _LONGEST_WAIT
 
     def look(self) -> None:
         """Have successors that serve by now get new clients again."""

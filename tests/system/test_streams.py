@@ -7,7 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -252,6 +252,22 @@ def test_serve__terminated__ends_every_stream_properly_and_at_once(
         stream.wait_for_end()
     assert all(stream.is_complete for stream in streams)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_streams__several_signals_at_once__end_properly(start_server: Callable[..., Server], listen: Listen) -> None:
+    """As when an operator presses Ctrl-C in a terminal, which the supervisor's SIGTERM follows."""
+    server = start_server()
+    streams = [listen(stream_url(server)) for _ in range(20)]
+    pid = server.stream_pid()
+    with suppress(ProcessLookupError):
+        for _ in range(20):
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+            time.sleep(0.0001)
+    for stream in streams:
+        stream.wait_for_end()
+    assert all(stream.is_complete for stream in streams)
+    wait_until_gone(pid)
 
 
 def test_serve__main_process_killed__its_stream_process_ends_too(

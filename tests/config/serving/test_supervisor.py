@@ -16,20 +16,22 @@ from config.serving.supervisor import Supervisor
 
 WORKERS = 2
 STREAMS = WORKERS
+_LONGEST = 600.0
 
 
 class Clock:
-    """A clock that advances only while the server waits, up to the next event: a death, or a planned restart."""
+    """A clock that advances only while the server waits, until a death or a planned restart, and ends after a while."""
 
     def __init__(self, server: Supervisor, deaths: Sequence[int]) -> None:
         self.now = 0.0
         self._server, self._deaths = server, list(deaths)
 
     def wait(self, seconds: float) -> None:
+        assert seconds <= 1  # a signal that another thread received is handled once the wait is over
         if self._deaths and seconds > 0:
             self.now += 0.5
             self._server.interrupt_children.append(self._deaths.pop(0))
-        elif seconds <= 600:
+        elif self.now < _LONGEST:
             self.now += seconds
         else:
             self._server.interrupt_signal = True
