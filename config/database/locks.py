@@ -9,9 +9,7 @@ Advisory locks have no rank, because nothing waits for them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +22,7 @@ from django.db import Error, connection, transaction
 from django.db.models import Model, QuerySet
 
 from config.database.engines import is_distributed
+from config.database.file_locks import file_lock
 from config.models import Change, Environment
 
 Row = TypeVar("Row", bound=Model)
@@ -123,8 +122,30 @@ def keep_snapshots_from_beginning() -> None:
 def keep_totals_from_changing() -> Iterator[None]:
     """On Citus, let no transaction that changes totals commit in this block, in which a reader takes its snapshots.
 
-    Another connection holds the lock, because the reader's own statement would take a snapshot before it waits.
+    The reader's transaction begins in the block. A lock of its own would be too late, because the statement that waits
+    for it takes a snapshot before.
     """
+    postgresql: Any = connection
+    postgresql.ensure_connection()
+    with _in_transaction_beside() if postgresql.connection.is_pooled else _in_session():
+        yield
+
+
+@contextmanager
+def _in_session() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_advisory_lock_shared{_SNAPSHOTS}")
+        try:
+            yield
+            cursor.execute(f"SELECT pg_advisory_unlock_shared{_SNAPSHOTS}")
+        except BaseException:
+            connection.close()  # the lock would outlive a transaction that has failed
+            raise
+
+
+@contextmanager
+def _in_transaction_beside() -> Iterator[None]:
+    """Hold the lock on another connection: a pool gives this one's sessions to others."""
     holder = connection.copy()
     try:
         holder.set_autocommit(False)
@@ -175,8 +196,12 @@ def advisory_lock(name: str) -> Iterator[bool]:
     It never waits, and ends with the process. The block is not a transaction, and commits its own
     ones.
     """
-    with _in_postgresql(name) if connection.vendor == "postgresql" else _in_file(name) as is_ours:
-        yield is_ours
+    if connection.vendor == "postgresql":
+        with _in_postgresql(name) as is_ours:
+            yield is_ours
+    else:  # SQLite serves one host, whose processes share a folder
+        with file_lock(settings.RUNTIME_DIR / f"{quote(name, safe='')}.lock") as try_to_lock:
+            yield try_to_lock()
 
 
 @contextmanager
@@ -199,22 +224,3 @@ def _in_postgresql(name: str) -> Iterator[bool]:
         with suppress(Error):  # a broken connection has released its lock already
             holder.rollback()
         holder.close()
-
-
-@contextmanager
-def _in_file(name: str) -> Iterator[bool]:
-    """Lock a file: SQLite serves one host, whose processes share a folder.
-
-    The file is never deleted, or two processes could hold the lock.
-    """
-    path = settings.RUNTIME_DIR / f"{quote(name, safe='')}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)

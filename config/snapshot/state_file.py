@@ -6,14 +6,13 @@ has keys as hashes only, and is readable by the service alone.
 
 from __future__ import annotations
 
-import fcntl
 import hmac
 import logging
 import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ import orjson
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
+from config.database.file_locks import file_lock
 from config.snapshot.tables import Table, current, give_way, without_garbage_collection
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,8 @@ def keep(state: State, *, anew: bool = False) -> bool:
     Return whether that was done. If several processes of a host try it at the same time, one of them succeeds.
     """
     path = _path()
-    with _exclusively(path.with_suffix(".lock")) as is_ours:
+    with file_lock(path.with_suffix(".lock")) as try_to_lock:
+        is_ours = try_to_lock()
         if is_ours and not anew and _is_in_file(state, path):
             os.utime(path)
         elif is_ours:
@@ -136,19 +137,6 @@ def _path() -> Path:
     folder: Path = settings.RUNTIME_DIR
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / "state"
-
-
-@contextmanager
-def _exclusively(path: Path) -> Iterator[bool]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield True
-            return
-        yield False
-    finally:
-        os.close(descriptor)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,6 @@ often.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -17,6 +15,8 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.db import OperationalError
 from django.db.backends.sqlite3 import base
+
+from config.database.file_locks import file_lock
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0003, 0.005
 _PART_OF_WAIT = 0.05
@@ -78,28 +78,12 @@ class _Wait:
 def _first_in_line(wait: _Wait) -> Iterator[None]:
     """Be the first in the line in this block, or not if that takes too long.
 
-    The lock on the file ends with the process. Without such a file, as in a folder that cannot be written, there is no
-    line, and SQLite says what is wrong.
+    Without such a file, as in a folder that cannot be written, there is no line, and SQLite says what is wrong.
     """
-    try:
-        descriptor = os.open(settings.RUNTIME_DIR / "line.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield
-        return
-    try:
-        while not _locks(descriptor) and not wait.is_over:
+    with file_lock(settings.RUNTIME_DIR / "line.lock", is_needed=False) as try_to_lock:
+        while not try_to_lock() and not wait.is_over:
             wait.pause()
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _locks(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

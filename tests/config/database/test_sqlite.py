@@ -77,7 +77,7 @@ def test_transaction__in_a_folder_that_cannot_be_written__begins_without_a_line(
     def refuse(*_: Any) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(base.os, "open", refuse)
+    monkeypatch.setattr("os.open", refuse)
     rename("Renamed")
     assert Environment.objects.get(key="production").name == "Renamed"
 

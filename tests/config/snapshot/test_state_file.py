@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from config import snapshot
+from config.database.file_locks import file_lock
 from config.keys.api_keys import create_key, digest, live_keys
 from config.keys.environments import create_environment, known
 from config.models import Environment, Scope
@@ -175,7 +176,8 @@ def test_keep__newer_state__replaces_the_file(secret: str) -> None:
 
 def test_keep__another_process_writes__leaves_it_to_that(secret: str) -> None:
     path = state_file._path()
-    with state_file._exclusively(path.with_suffix(".lock")):
+    with file_lock(path.with_suffix(".lock")) as try_to_lock:
+        assert try_to_lock()
         assert not keep(State.of_this_process())
     assert not path.exists()
     assert keep(State.of_this_process())
