@@ -168,7 +168,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "builtins": ["config.admin.times"],
+            "builtins": ["config.admin.times", "config.admin.user_links"],
         },
     }
 ]

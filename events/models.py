@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import ArrivalField
+from config.database.engines import is_distributed
 from config.documents import StoredJSONDecoder
 from config.models import Environment
 from config.slugs import KEY_LENGTH, NAME_LENGTH
@@ -25,6 +26,17 @@ nothing that exists.
 # SQLite uses the partial indexes only for statements that repeat their condition, without a
 # parameter.
 _NAMES_AN_EXPERIMENT = RawSQL("NOT (experiment = '')", [], output_field=models.BooleanField())
+
+
+def unique_order() -> tuple[str, ...]:
+    """Return the columns by which pages order events, oldest first, and which no two events share: on Citus,
+    several users may have the same id.
+    """
+    return ("timestamp", "id", "user_id") if is_distributed() else ("timestamp", "id")
+
+
+def newest_first() -> tuple[str, ...]:
+    return tuple(f"-{column}" for column in unique_order())
 
 
 class EventQuerySet(models.QuerySet["Event"]):

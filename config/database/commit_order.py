@@ -296,7 +296,8 @@ def can_tell_new_rows(mark: str, ahead: int | None) -> bool:
 def find_foreign_arrival(table: str) -> int | None:
     """Return the first arrival in a table that is ahead of the transactions of this database, or None.
 
-    Only rows that were restored from another database have one. Nothing is restored into a Citus database.
+    Only rows that were restored from another database have one. Where tables are spread, none has, because they were
+    forgotten before, and nothing is restored there.
     """
     if connection.vendor != "postgresql" or is_distributed():
         return None
@@ -304,3 +305,24 @@ def find_foreign_arrival(table: str) -> int | None:
         cursor.execute(f"SELECT MIN(arrival) FROM {table} WHERE arrival > {_NEWEST}")  # noqa: S608 (no data)
         [arrival] = cursor.fetchone()
     return None if arrival is None else int(arrival)
+
+
+def has_foreign_arrivals(table: str) -> bool:
+    """Return whether a table, which is on this server alone, has rows from another database that count as new."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {_RESTORED.format(table)} IS NOT NULL")
+        [has_them] = cursor.fetchone()
+    return bool(has_them)
+
+
+def forget_foreign_arrivals(table: str) -> str:
+    """Return a statement after which such rows are old by every mark.
+
+    An earlier statement of its transaction must have locked the table. It writes the table anew, which is quicker than
+    to update every row. A row that this transaction sees, although the number that it stores is not one of a
+    transaction that has ended, came from another database.
+    """
+    return (
+        f"ALTER TABLE {table} ALTER COLUMN arrival TYPE bigint USING CASE "
+        "WHEN pg_visible_in_snapshot(arrival::text::xid8, pg_current_snapshot()) THEN arrival ELSE 0 END"
+    )

@@ -31,20 +31,21 @@ def read_consistently() -> Iterator[None]:
                 with connection.cursor() as cursor:
                     # A transaction that only reads never fails on a conflict, so nothing needs a retry.
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            if is_distributed():
-                _begin_on_workers()
+            begin_on_workers()
         yield
 
 
-def _begin_on_workers() -> None:
-    """Have each worker take the snapshot that it keeps until the transaction ends.
+def begin_on_workers() -> None:
+    """On Citus, have each worker take the snapshot that it keeps until the transaction ends.
 
     A worker has a snapshot for each of its connections, so there must be one. Other connections would begin later.
     """
+    if not is_distributed():
+        return
     wrapper: Any = connection
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL citus.max_adaptive_executor_pool_size = 1")
-        cursor.execute(f"SELECT 1 FROM {wrapper.distributed_table} LIMIT 1")  # noqa: S608 (no data)
+        cursor.execute(f"SELECT 1 FROM {min(wrapper.distributed_tables)} LIMIT 1")  # noqa: S608 (no data)
 
 
 @contextmanager

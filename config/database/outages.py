@@ -24,7 +24,7 @@ _STATES = ("25006", "25P03", "25P04")
 connection.
 """
 _INTERNAL = "XX000"
-_LOST_WORKER = "connection"
+_LOST_WORKER = ("connect", "failed to prepare transaction", "could not commit transaction for shard")
 """A coordinator of Citus says so, with the code for a defect, if it has lost a worker in the middle of a statement."""
 _PROGRAM_LIMITS = "54"
 """A statement that is too complex for the database will always be so."""
@@ -44,7 +44,7 @@ def is_outage(error: BaseException | None) -> bool:
     if code.startswith(_PROGRAM_LIMITS):
         return False
     if code == _INTERNAL:
-        return _LOST_WORKER in str(error)
+        return any(words in str(error) for words in _LOST_WORKER)
     return code in _STATES or isinstance(error, (OperationalError, InterfaceError))
 
 

@@ -1,7 +1,8 @@
 """What is to be done so that a Citus coordinator has the tables as `tables.spread` says, and what stands against it.
 
-Each step is one transaction, and a plan has only what is not done yet. So a command that was interrupted goes on where
-it stopped.
+All steps are one transaction, because statements that use several tables must not find one of them elsewhere. So a
+command that was interrupted has changed nothing. A plan has only what is not done yet, such as the tables of a later
+release.
 """
 
 from __future__ import annotations
@@ -10,25 +11,36 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
+from config.database.commit_order import forget_foreign_arrivals, has_foreign_arrivals
+from config.database.group_commit import is_conflict
+from config.database.postgresql.base import SPREADING
 from config.database.schema import missing_migrations
-from config.database.timeouts import long_statements
+from config.database.timeouts import UNLIMITED
 from config.distribution.tables import USER, SpreadTable, spread
 
-SUPPORTED = (12, 13)
-"""The major versions of Citus whose catalog says which transactions a worker still has to commit."""
-SHARDS = 32
-"""How many parts a table has. With more workers than parts, some would have none."""
+SUPPORTED = (13,)
+"""The major versions of Citus that were tried. From 13.1 on, its catalog says what a worker has to commit."""
+SHARDS_A_WORKER = 2
+"""How many parts a table has at first. A statement on all users is sent to each, and a new worker takes some."""
+MOST_SHARDS = 64_000
+"""The most that Citus allows."""
+_MOST_ATTEMPTS = 20
+"""To lock the tables. Each that fails takes the second after which PostgreSQL looks for deadlocks."""
 
 _TRANSACTIONS = "SELECT 1 FROM pg_attribute WHERE attrelid = 'pg_dist_transaction'::regclass AND attname = 'outer_xid'"
 _WORKERS = "SELECT COUNT(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
+_NODES = "SELECT COUNT(*) FROM pg_dist_node"
 _PREPARED = """
     SELECT nodename || ':' || nodeport, CASE WHEN success THEN result END
     FROM run_command_on_all_nodes('SHOW max_prepared_transactions') JOIN pg_dist_node USING (nodeid)
 """
 _SPREAD = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass AND partmethod = 'h'"
-_REFERENCES = "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid = %s::regclass ORDER BY 1"
+_REFERENCES = """
+    SELECT conname, confrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND conrelid = %s::regclass
+    ORDER BY 1
+"""
 _REFERRING = "SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND confrelid = %s::regclass"
 _KEY = """
     SELECT conname, ARRAY(
@@ -36,10 +48,12 @@ _KEY = """
         JOIN pg_attribute ON attrelid = conrelid AND attnum = number ORDER BY place
     ) FROM pg_constraint WHERE contype = 'p' AND conrelid = %s::regclass
 """
+_IS_OURS = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)"
 _OTHER_UNIQUE = """
     SELECT indexrelid::regclass::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attname = %s
     WHERE indrelid = %s::regclass AND indisunique AND NOT indisprimary AND attnum <> ALL (indkey)
 """
+_TRIGGERS = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal ORDER BY 1"
 _SIZE = """
     SELECT GREATEST(reltuples, 0)::bigint, pg_size_pretty(pg_total_relation_size(oid))
     FROM pg_class WHERE oid = %s::regclass
@@ -54,11 +68,12 @@ _END_OTHERS = """
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transaction: its statements, and the words for it."""
+    """The statements for one table, the words for it, and the tables that it refers to until then."""
 
     table: str
     words: str
     statements: Sequence[str]
+    referred: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +84,47 @@ class Plan:
     steps: Sequence[Step]
 
 
-def make_plan() -> Plan:
-    """Look at the database, and change nothing."""
+def make_plan(shards: int | None = None) -> Plan:
+    """Look at the database, and change nothing. `shards` is into how many parts a table is to be divided."""
     obstacles = [*_obstacles()]
-    return Plan(obstacles, [] if obstacles else [*_steps()])
+    return Plan(obstacles, [] if obstacles else [*_steps(shards)])
 
 
 def carry_out(plan: Plan, on_step: Callable[[Step], object]) -> None:
-    """Execute the steps. Each waits for the transactions that use its table, and makes others wait."""
-    with long_statements():
-        for step in plan.steps:
-            on_step(step)
-            with transaction.atomic(), connection.cursor() as cursor:
+    """Execute the steps. They wait for the transactions that use the tables, and then make others wait.
+
+    A step takes as long as copying its table does. The operator watches it.
+    """
+    if not plan.steps:
+        return
+    wrapper: Any = connection
+    with wrapper.statements_limited_to(UNLIMITED):
+        with transaction.atomic(), connection.cursor() as cursor:
+            # First, so that nobody can be in the way of a later step, when an earlier one has taken hours.
+            _lock(sorted({table for step in plan.steps for table in (step.table, *step.referred)}))
+            for step in plan.steps:
+                on_step(step)
                 for statement in step.statements:
                     cursor.execute(statement)
-        if plan.steps:
-            _rows(_END_OTHERS)
+        _rows(_END_OTHERS)
+
+
+def _lock(tables: Sequence[str]) -> None:
+    """Have all transactions wait that use the tables, or that ask where they are.
+
+    A transaction may have read an experiment, and then ask: it waits for this one, which waits for it. PostgreSQL
+    ends the wait of one of the two.
+    """
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        try:
+            with transaction.atomic():  # whose savepoint gives the locks back
+                _rows(f"SELECT pg_advisory_xact_lock{SPREADING}")
+                with connection.cursor() as cursor:
+                    cursor.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+            return
+        except OperationalError as error:
+            if attempt == _MOST_ATTEMPTS or not is_conflict(error):
+                raise
 
 
 def _obstacles() -> Iterator[str]:
@@ -96,12 +136,21 @@ def _obstacles() -> Iterator[str]:
         yield "The database lacks Citus; execute CREATE EXTENSION citus here and in the same database of each worker."
         return
     if int(version.partition(".")[0]) not in SUPPORTED or _value(_TRANSACTIONS) is None:
-        yield f"The database has Citus {version}; install a newer release of Citus 12 or 13."
+        yield f"The database has Citus {version}; install Citus 13.1 or a later 13."
+        return
+    if not _value(_NODES):
+        yield (
+            "Citus knows no servers; on the coordinator, execute SELECT citus_set_coordinator_host('host', 5432), and "
+            "SELECT citus_add_node('host', 5432) for each worker."
+        )
         return
     if not _value("SELECT citus_is_coordinator()"):
         yield "This is a worker; let DATABASE_URL name the coordinator."
         return
     yield from _obstacles_of_nodes()
+    if others := [table.name for table in spread if _value(_IS_OURS, table.name) is False]:
+        yield f"Another role owns these tables: {', '.join(others)}; let DATABASE_URL name it."
+        return
     if missing_migrations():
         yield "Migrations are missing; run `manage.py migrate` before."
         return
@@ -114,7 +163,11 @@ def _obstacles_of_nodes() -> Iterator[str]:
         yield "Citus has no worker; add each with SELECT citus_add_node('host', 5432)."
     for node, most in _rows(_PREPARED):
         if most is None:
-            yield f"The node {node} does not answer; start it, or remove it with citus_remove_node."
+            role = _value("SELECT current_user")
+            yield (
+                f"The coordinator cannot connect to the node {node} as {role}; start it, let this role in there, "
+                "or remove it with citus_remove_node."
+            )
         elif int(most) == 0:
             yield f"The node {node} prepares no transactions; set max_prepared_transactions to max_connections there."
 
@@ -124,34 +177,39 @@ def _obstacles_of(table: SpreadTable) -> Iterator[str]:
         yield f"The unique index {index} lacks the column {USER}, so that no worker alone could check it; drop it."
     for (other,) in _rows(_REFERRING, table.name):
         yield f"The table {other} refers to {table.name}, which would be on other servers; drop that foreign key."
+    if _value(_SPREAD, table.name) is None:  # Citus adds triggers of its own
+        for (trigger,) in _rows(_TRIGGERS, table.name):
+            yield f"The table {table.name} has the trigger {trigger}, and Citus runs none on several servers; drop it."
 
 
-def _steps() -> Iterator[Step]:
+def _steps(shards: int | None) -> Iterator[Step]:
     first, *_ = spread
+    number = shards or SHARDS_A_WORKER * _value(_WORKERS)
     for table in spread:
         if _value(_SPREAD, table.name) is None:
-            beside = "" if table is first else f", colocate_with := '{first.name}'"
-            shards = f", shard_count := {SHARDS}" if table is first else ""
+            placed = f"shard_count := {number}" if table is first else f"colocate_with := '{first.name}'"
             [(rows, size)] = _rows(_SIZE, table.name)
+            references = _rows(_REFERENCES, table.name)
             yield Step(
                 table.name,
                 f"Spread {table.name} by {USER}: about {rows:,} rows, {size}",
                 [
-                    *_without_references(table),
+                    *(_without_reference(table, name) for name, _ in references),
                     *_with_key(table),
-                    f"SELECT create_distributed_table('{table.name}', '{USER}'{shards}{beside})",
+                    *_with_own_arrivals(table),
+                    f"SELECT create_distributed_table('{table.name}', '{USER}', {placed})",
                     f"SELECT truncate_local_data_after_distributing_table('{table.name}')",
                 ],
+                [referred for _, referred in references],
             )
 
 
-def _without_references(table: SpreadTable) -> Iterator[str]:
-    """Yield statements that drop references to tables of the coordinator, which workers cannot check.
+def _without_reference(table: SpreadTable, name: str) -> str:
+    """Return the statement that drops a reference to a table of the coordinator, which workers cannot check.
 
     The service checks them: it never deletes an environment or an experiment that has rows.
     """
-    for (name,) in _rows(_REFERENCES, table.name):
-        yield f'ALTER TABLE {table.name} DROP CONSTRAINT "{name}"'
+    return f'ALTER TABLE {table.name} DROP CONSTRAINT "{name}"'
 
 
 def _with_key(table: SpreadTable) -> Iterator[str]:
@@ -159,6 +217,12 @@ def _with_key(table: SpreadTable) -> Iterator[str]:
     if set(columns) != set(table.key):
         yield f'ALTER TABLE {table.name} DROP CONSTRAINT "{name}"'
         yield f'ALTER TABLE {table.name} ADD CONSTRAINT "{name}" PRIMARY KEY ({", ".join(table.key)})'
+
+
+def _with_own_arrivals(table: SpreadTable) -> Iterator[str]:
+    """Yield statements for rows that were restored from another server, whose transactions had other numbers."""
+    if table.has_arrivals and has_foreign_arrivals(table.name):
+        yield forget_foreign_arrivals(table.name)
 
 
 def _rows(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -18,6 +18,8 @@ _NODES = """
     WHERE noderole = 'primary' AND shouldhaveshards AND isactive GROUP BY nodename, nodeport ORDER BY 1
 """
 _MOVES = "SELECT COUNT(*) FROM get_rebalance_table_shards_plan()"
+# Citus copies a shard while others write to it by logical decoding. Without it, moving fails in the background.
+_LEVELS = "SELECT DISTINCT result FROM run_command_on_workers('SHOW wal_level')"
 
 
 def examine_distribution(_: Options) -> Iterator[Finding]:
@@ -27,7 +29,7 @@ def examine_distribution(_: Options) -> Iterator[Finding]:
         return
     if steps := make_plan().steps:
         names = ", ".join(step.table for step in steps)
-        yield error(f"Not spread yet: {names}.", "Run `manage.py distribute` again; it goes on where it stopped.")
+        yield error(f"Not spread yet: {names}.", "Run `manage.py distribute`, which spreads what is left.")
         return
     try:
         nodes = _rows(_NODES)
@@ -38,7 +40,16 @@ def examine_distribution(_: Options) -> Iterator[Finding]:
     placed = ", ".join(f"{name} has {shards} shards with {size}" for name, shards, size in nodes)
     yield ok(f"{len(spread)} tables are spread over {len(nodes)} workers: {placed}.")
     if moves:
-        yield warning(f"{moves} shards would be better on other workers.", "Execute SELECT citus_rebalance_start().")
+        yield warning(f"{moves} shards would be better on other workers.", _how_to_move())
+
+
+def _how_to_move() -> str:
+    if {level for (level,) in _rows(_LEVELS)} == {"logical"}:
+        return "Execute SELECT citus_rebalance_start()."
+    return (
+        "Execute SELECT citus_rebalance_start(shard_transfer_mode := 'block_writes'); writers wait meanwhile. Or first "
+        "set wal_level to logical on each worker, and leave out this argument."
+    )
 
 
 def _rows(statement: str) -> list[tuple[Any, ...]]:

@@ -37,7 +37,7 @@ from events.api.event_serializers import (
 from events.api.export_answers import ExportAnswer, wanted_form
 from events.api.filters import MOST_PROPERTIES, PROPERTY, TEXT_LENGTH, EventFilter
 from events.api.inputs import EventSerializer, Rejected, read_batch, read_event
-from events.models import Event, EventQuerySet
+from events.models import Event, EventQuerySet, newest_first
 from events.queries.exports import FORMS, Form
 from events.recording.ingest import Outcome, record, record_one
 from events.recording.rows import NewEvent, of_client
@@ -63,8 +63,11 @@ CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this 
 
 
 class EventPagination(KeysetPagination):
-    ordering = ("-timestamp", "-id")
     default_limit = 100
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        self.ordering = newest_first()
+        return super().paginate_queryset(queryset, request, view)
 
 
 @extend_schema(tags=["Events"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from uuid import UUID
 
@@ -14,12 +15,11 @@ from django.db import OperationalError, connection, transaction
 from django.dispatch import Signal
 from uuid_utils.compat import uuid7
 
-from config.database.engines import is_distributed
 from config.database.group_commit import Handler, is_conflict, writes
 from config.models import Environment
 from events.counts import storage
 from events.models import Event
-from events.recording.rows import Identity, NewEvent, identity, insert
+from events.recording.rows import Identity, NewEvent, identity, insert, stored
 
 events_stored = Signal()
 """Sent inside the transaction, with `environment` and `events`: the new ones, as NewEvent."""
@@ -66,26 +66,27 @@ def record_each(singles: Sequence[tuple[NewEvent, Environment]]) -> list[Outcome
     return writes.submit_each(_SINGLES, singles)
 
 
-def _record_singles(singles: Sequence[tuple[NewEvent, Environment]]) -> list[Outcome]:
+def _record_singles(singles: Sequence[tuple[NewEvent, Environment]], *, is_attempt: bool = False) -> list[Outcome]:
     by_environment: dict[int, list[int]] = {}
     for index, (_, environment) in enumerate(singles):
         by_environment.setdefault(environment.pk, []).append(index)
     outcomes: dict[int, Outcome] = {}
     for _, indexes in sorted(by_environment.items()):
         events = [singles[index][0] for index in indexes]
-        outcomes.update(zip(indexes, _record(events, singles[indexes[0]][1]), strict=True))
+        recorded = _record(events, singles[indexes[0]][1], is_attempt=is_attempt)
+        outcomes.update(zip(indexes, recorded, strict=True))
     return [outcomes[index] for index in range(len(singles))]
 
 
-_SINGLES = Handler(_record_singles, rank=2)
+_SINGLES = Handler(_record_singles, rank=2, attempt=partial(_record_singles, is_attempt=True))
 
 
-def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
+def _record(events: Sequence[NewEvent], environment: Environment, *, is_attempt: bool = False) -> list[Outcome]:
     identify = identity()
     first_of = {identify(event): event for event in reversed(events)}
     # In the order of ids, so that two calls with common ids wait for each other without a deadlock.
     candidates = sorted(first_of.values(), key=attrgetter("id.int"))
-    old = insert(candidates, environment.pk)
+    old = insert(candidates, environment.pk, is_attempt=is_attempt)
     fresh = [event for event in candidates if identify(event) not in old] if old else candidates
     if fresh:
         events_stored.send(sender=Event, environment=environment, events=fresh)
@@ -111,8 +112,5 @@ def _owners(old: Sequence[NewEvent]) -> dict[Identity, tuple[int, str, str]]:
     """Return the environment, the user and the name of the stored events that have these identities."""
     if not old:
         return {}
-    stored = Event.objects.filter(pk__in=[event.id for event in old]).only("environment_id", "user_id", "name")
-    if is_distributed():
-        stored = stored.filter(user_id__in={event.user_id for event in old})  # so that only their servers are asked
-    identify = identity()
-    return {identify(event): (event.environment_id, event.user_id, event.name) for event in stored}
+    identify, found = identity(), stored(old).only("environment_id", "user_id", "name")
+    return {identify(event): (event.environment_id, event.user_id, event.name) for event in found}

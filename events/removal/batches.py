@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models.expressions import RawSQL
 
 from config.database.engines import Engine, engine, is_distributed
+from config.database.two_phases import commit_in_two_phases
 from events.counts import storage
 from events.models import Event, EventQuerySet
 
@@ -87,6 +88,7 @@ def _rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 def subtract_counts(counted: Counted) -> None:
     """Subtract deleted events from the counts. Call it last in the transaction."""
+    commit_in_two_phases()
     storage.add_counts({name_and_quarter: -number for name_and_quarter, number in counted.items()})
 
 

@@ -102,7 +102,7 @@ class AdditionsQuery(TotalsQuery):
         exposed = ", ".join(f"exposed.{name}" for name in _EXPOSURE.split(", "))
         experiment_id = self._put(self.experiment.pk)
         return f"""
-            SELECT place, {_EXPOSURE}{"".join(now)}
+            SELECT place, {_EXPOSURE}{"".join(now)}{dialect().fence_column}
             FROM (
                 SELECT exposed.{dialect().place} AS place, {exposed}{"".join(before)}{aggregates}
                 FROM ({self._new_events()}) AS happened JOIN {_TABLE} AS exposed

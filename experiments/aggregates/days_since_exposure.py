@@ -119,7 +119,7 @@ class _DaysQuery(TotalsQuery):
         exposed = ", ".join(f"exposed.{name}" for name in _EXPOSURE.split(", "))
         day = dialect().days_between.format(dialect().base, dialect().counted_at)
         return f"""
-            SELECT {_EXPOSURE}, day, {computed} AS figures FROM (
+            SELECT {_EXPOSURE}, day, {computed} AS figures{dialect().fence_column} FROM (
                 SELECT {exposed}, {day} AS day{aggregates}
                 FROM {Exposure._meta.db_table} AS exposed JOIN {Event._meta.db_table} AS happened
                     ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from django.db import connection
 
-from config.database.engines import Engine, engine
+from config.database.engines import Engine, engine, is_distributed
 from config.database.insertion import adapt_row
 
 _ROWS_AT_ONCE = 10_000
@@ -60,6 +60,7 @@ class Dialect:
     exact_added: str  # a stored exact sum plus another one
     place: str  # of a user's row in its table, until the row is written again
     fence: str  # keeps the planner from merging a subquery into its surroundings
+    fence_column: str  # does so as the last column of a subquery that only adds expressions
 
 
 _DIALECTS = {
@@ -101,6 +102,7 @@ _DIALECTS = {
         exact_added="{} + {}",
         place="ctid",
         fence="OFFSET 0",
+        fence_column="",
     ),
     # JSON paths mean different things in different versions, except for indexes of arrays.
     Engine.SQLITE: Dialect(
@@ -141,10 +143,14 @@ _DIALECTS = {
         exact_added="exact_added({}, {})",
         place="rowid",
         fence="LIMIT -1",
+        fence_column="",
     ),
 }
-# For a fence, Citus would send the rows of all users to the coordinator. Places are those of one server.
-_DIALECTS[Engine.CITUS] = replace(_DIALECTS[Engine.POSTGRESQL], place="user_id", fence="")
+# For a fence, Citus would send the rows of all users to the coordinator. A function that returns rows is kept apart,
+# too, and Citus has workers execute it. Places are those of one server.
+_DIALECTS[Engine.CITUS] = replace(
+    _DIALECTS[Engine.POSTGRESQL], place="user_id", fence="", fence_column=", unnest(ARRAY[1]) AS fence"
+)
 
 
 def dialect() -> Dialect:
@@ -223,6 +229,8 @@ def planned(**settings: str) -> Iterator[None]:
 
 def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> Sequence[str]:
     """Change settings until the transaction ends, and return what they were before."""
+    if is_distributed():
+        return _set_on_workers(cursor, names, values)
     cursor.execute(
         "WITH given AS MATERIALIZED (SELECT name, value, current_setting(name) AS before "
         "FROM unnest(%s::text[], %s::text[]) AS given (name, value)) "
@@ -230,4 +238,14 @@ def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> Sequence[s
         [names, values],
     )
     before: Sequence[str] = cursor.fetchone()[0]
+    return before
+
+
+def _set_on_workers(cursor: Any, names: Sequence[str], values: Sequence[str]) -> Sequence[str]:
+    """Do what `_set` does by commands, which Citus passes on to its workers, unlike functions."""
+    cursor.execute("SELECT ARRAY(SELECT current_setting(name) FROM unnest(%s::text[]) AS name)", [names])
+    before: Sequence[str] = cursor.fetchone()[0]
+    cursor.execute("SET LOCAL citus.propagate_set_commands = 'local'")
+    for name, value in zip(names, values, strict=True):
+        cursor.execute(f"SET LOCAL {name} = %s", [value])
     return before

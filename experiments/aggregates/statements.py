@@ -20,6 +20,7 @@ from experiments.models import Experiment, Exposure, UserTotal
 _SKEW = timedelta(days=1)
 """By the clock of another host, an exposure may be a little before the start."""
 
+_OF_USER = "user_id, variant, phase, exposed_at, is_in_several_variants"
 Users = Sequence[str] | None
 """User ids; None means all users."""
 
@@ -68,7 +69,7 @@ class TotalsQuery:
         # The other columns depend on the primary key. Without the fence, PostgreSQL would build the array once for each
         # sum of a figure.
         return f"""
-            SELECT user_id, variant, phase, exposed_at, is_in_several_variants, {computed} AS figures FROM (
+            SELECT {_OF_USER}, {computed} AS figures{dialect().fence_column} FROM (
                 SELECT exposed.user_id, exposed.variant, phase, exposed_at,
                     {self._is_in_several()} AS is_in_several_variants{aggregates}
                 FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
@@ -127,7 +128,7 @@ class TotalsQuery:
 
 
 _TABLE = UserTotal._meta.db_table
-_COLUMNS = "experiment_id, user_id, variant, phase, exposed_at, is_in_several_variants, figures, is_near_cap"
+_COLUMNS = f"experiment_id, {_OF_USER}, figures, is_near_cap"
 _OR_REPLACE = """
     WHERE TRUE ON CONFLICT (experiment_id, user_id) DO UPDATE SET
         variant = excluded.variant, phase = excluded.phase, exposed_at = excluded.exposed_at,
@@ -171,7 +172,7 @@ def write_totals(experiment: Experiment, users: Users, until: str, bounds: Bound
     query = TotalsQuery(experiment, until)
     experiment_id = query.parameters.put(experiment.pk)
     is_near = is_near_cap(bounds, Layout(query.definitions).figure, query.parameters.put)
-    computed = f"SELECT {experiment_id}, computed.*, {is_near} FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
+    computed = f"SELECT {experiment_id}, {_OF_USER}, figures, {is_near} FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
     statement = f"INSERT INTO {_TABLE} ({_COLUMNS}) {computed}"
     if users is None:
         with planned(**IN_ONE_PASS):

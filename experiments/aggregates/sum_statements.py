@@ -77,7 +77,8 @@ def sum_up(
         values |= measured.values()
         sums |= {(metric.label, name): term.sum for name, term in measured.terms()}
         sums |= {(step_index(metric.label, step), "users"): column for step, column in measured.steps()}
-    summed = _sum_up("", f"SELECT {_named(values)} FROM {rows}", keys, sums, parameters)  # noqa: S608 (no data)
+    users = f"SELECT {_named(values)}{dialect().fence_column} FROM {rows}"  # noqa: S608 (no data)
+    summed = _sum_up("", users, keys, sums, parameters)
     return {key: totals for key, totals in summed.items() if any(totals.values())}
 
 
@@ -102,8 +103,9 @@ def sum_changes(
         for (name, old), (_, new) in zip(before.terms(), now.terms(), strict=True):
             sums[metric[0].label, name] = new.less(old)
     figures = {name: figure for figure, name in read.items()}
-    every = f"SELECT {_named(_named_keys(keys) | figures)} FROM {rows} {dialect().fence}"  # noqa: S608 (no data)
-    users = f"SELECT {_named(values)} FROM ({every}) AS every"  # noqa: S608 (no data)
+    fence, fence_column = dialect().fence, dialect().fence_column
+    every = f"SELECT {_named(_named_keys(keys) | figures)}{fence_column} FROM {rows} {fence}"  # noqa: S608 (no data)
+    users = f"SELECT {_named(values)}{fence_column} FROM ({every}) AS every"  # noqa: S608 (no data)
     return _sum_up(given, users, keys, sums, parameters)
 
 

@@ -18,6 +18,7 @@ from django.db.models import Sum
 
 from config.database.insertion import insert
 from config.database.locks import keep_snapshots_from_beginning
+from config.database.two_phases import commit_in_two_phases
 from experiments.aggregates.additions import AdditionsQuery
 from experiments.aggregates.caps import count_measured, find_percentile, rank_from_above
 from experiments.aggregates.dialects import Parameters, dialect, execute, is_chosen, planned
@@ -293,6 +294,7 @@ class AggregateUpdater:
     def _store(self) -> None:
         store_change(VariantSums, self.experiment.pk, self._change)
         self._change = Change()
+        commit_in_two_phases()
         keep_snapshots_from_beginning()
 
 

@@ -22,7 +22,7 @@ from config.monitoring import metrics
 from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
-from events.recording.rows import NewEvent
+from events.recording.rows import NewEvent, stored
 from experiments.design.phases import number_in, starts_of
 from experiments.exposures.attributes import attributes_in, kept_of
 from experiments.exposures.reports import Report, Reported, Reports, store
@@ -253,7 +253,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
     Doubted reports are marked in the database, and left out.
     """
     reported: dict[_Started, dict[str, Reports]] = {}
-    doubted: list[UUID] = []
+    doubted: list[NewEvent] = []
     started = _StartedByName(experiments)
     for event in events:
         properties = event.properties
@@ -264,7 +264,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         if not experiment.counts(event, variant, at):
             continue
         if event.is_client_report and experiment.doubts(user_id, variant, at):
-            doubted.append(event.id)
+            doubted.append(event)
             continue
         by_user = reported.setdefault(experiment, {})
         reports = by_user.get(user_id)
@@ -275,7 +275,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         else:
             reports.add_seen(variant, at)
     if doubted:
-        Event.objects.filter(pk__in=doubted).update(is_doubted=True)
+        stored(doubted).update(is_doubted=True)
     by_experiment = {experiment.pk: dict(sorted(by_user.items())) for experiment, by_user in reported.items()}
     return dict(sorted(by_experiment.items()))
 

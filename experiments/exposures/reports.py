@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from config.database.two_phases import commit_in_two_phases
 from experiments.design.phases import number_in
 from experiments.exposures.attributes import kept_of
 from experiments.exposures.storage import ExposureRow, insert_new, replace, replace_with_attributes
@@ -186,6 +187,8 @@ def _changes(stored: Sequence[StoredExposure], by_user: Mapping[str, Reports]) -
 
 def _write(changes: Collection[_Change]) -> None:
     """Write changed exposures, which are locked, with two statements for all of them."""
+    if changes:
+        commit_in_two_phases()
     replace([change.row for change in changes if change.keeps_attributes])
     replace_with_attributes([change.row for change in changes if not change.keeps_attributes])
 

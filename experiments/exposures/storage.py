@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 import orjson
-from django.db import connection
+from django.db import connection, transaction
 
 from config.database.engines import is_distributed
-from config.database.insertion import array, as_uuid, insert
+from config.database.insertion import array, as_uuid, insert, were_all_new
+from config.database.locks import Rank, share_rows
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
 
@@ -22,6 +24,7 @@ _CHANGING = ("variant", "exposed_at", "origin", "is_in_several_variants", "in_se
 _REPLACING = "ON CONFLICT (experiment_id, user_id) DO UPDATE SET " + ", ".join(
     f"{column} = excluded.{column}" for column in _CHANGING
 )
+_LONG_AGO, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
@@ -51,9 +54,13 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
 
     Pass distinct exposures of one experiment and origin, sorted by user, so that two transactions with common users do
     not wait for each other in a circle. The ORM can ignore conflicts, but cannot say how many rows it wrote.
+
+    On Citus, all are inserted or none: a copy takes a fifth of the time of an insert, and cannot ignore conflicts.
     """
     if not exposures:
         return 0
+    if is_distributed():
+        return len(exposures) if were_all_new(partial(_copy, exposures)) else 0
     if connection.vendor != "postgresql":
         return len(_insert(exposures, "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING 1"))
     _, user_ids, variants, moments, _, _, several, phases, attributes = zip(*exposures, strict=True)
@@ -61,11 +68,7 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
     documents = [None if document is None else orjson.dumps(document).decode() for document in attributes]
     arrays = (*map(array, (user_ids, variants, *texts, [*map(str, phases)], documents)),)
     with connection.cursor() as cursor:
-        parameters = [exposures[0].experiment_id, exposures[0].origin, *arrays]
-        if is_distributed():  # Citus counts the rows that it was given
-            cursor.execute(f"{_INSERT_NEW} RETURNING 1", parameters)
-            return len(cursor.fetchall())
-        cursor.execute(_INSERT_NEW, parameters)
+        cursor.execute(_INSERT_NEW, [exposures[0].experiment_id, exposures[0].origin, *arrays])
         return int(cursor.rowcount)
 
 
@@ -77,6 +80,13 @@ _INSERT_NEW = f"""
         AS given(user_id, variant, exposed_at, several, phase, attributes)
     ON CONFLICT (experiment_id, user_id) DO NOTHING
 """  # noqa: S608 (no data)
+
+
+def _copy(exposures: Sequence[ExposureRow]) -> None:
+    command = f"COPY {_TABLE} ({', '.join(_COLUMNS)}) FROM STDIN"
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copy:
+        for *values, attributes in exposures:
+            copy.write_row((*values, None if attributes is None else orjson.dumps(attributes).decode()))
 
 
 def replace(exposures: Sequence[ExposureRow]) -> None:
@@ -94,15 +104,23 @@ def insert_assigned(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
 
     An exposure after a stop is not inserted, and its user is not in the answer. A stop that is under way is waited for.
     """
+    if is_distributed():
+        with transaction.atomic(savepoint=False):
+            return _assign(_counted(exposures))
+    return _assign(exposures, only=_ONLY_COUNTED[connection.vendor])
+
+
+def _assign(exposures: Sequence[ExposureRow], *, only: str = "") -> dict[ExposureKey, str]:
+    # Citus sends each WHEN of a CASE that begins with a value to its workers without that value.
     written = _insert(
         exposures,
         "ON CONFLICT (experiment_id, user_id) DO UPDATE SET "
-        f"origin = CASE {_TABLE}.origin WHEN '{Origin.REPORTED}' THEN excluded.origin "
-        f"WHEN '{Origin.IMPORTED}' THEN '{Origin.TOLD}' ELSE {_TABLE}.origin END, "
+        f"origin = CASE WHEN {_TABLE}.origin = '{Origin.REPORTED}' THEN excluded.origin "
+        f"WHEN {_TABLE}.origin = '{Origin.IMPORTED}' THEN '{Origin.TOLD}' ELSE {_TABLE}.origin END, "
         "arrival = excluded.arrival, "
         f"attributes = COALESCE({_TABLE}.attributes, excluded.attributes) "
         "RETURNING experiment_id, user_id, variant",
-        only=_ONLY_COUNTED[connection.vendor],
+        only=only,
     )
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
@@ -123,6 +141,17 @@ def stored_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
             (as_uuid(experiment_id), user_id): Stored(variant, origin in _FINAL)
             for experiment_id, user_id, variant, origin in cursor.fetchall()
         }
+
+
+def _counted(exposures: Sequence[ExposureRow]) -> list[ExposureRow]:
+    """Return those of the exposures that are not after a stop, and keep their experiments from being stopped.
+
+    A worker has no experiments, so no statement there could leave the others out.
+    """
+    named = Experiment.objects.filter(pk__in={exposure.experiment_id for exposure in exposures}).order_by("pk")
+    shared = share_rows(Rank.EXPERIMENTS, named.values_list("pk", "stopped_at", "frozen_at"), "KEY SHARE")
+    until = {pk: _LONG_AGO if frozen_at else stopped_at or _NEVER for pk, stopped_at, frozen_at in shared}
+    return [exposure for exposure in exposures if exposure.exposed_at <= until.get(exposure.experiment_id, _LONG_AGO)]
 
 
 _COUNTED = "(e.stopped_at IS NULL OR (e.frozen_at IS NULL AND {moment} <= e.stopped_at))"

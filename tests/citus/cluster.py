@@ -14,7 +14,6 @@ _SETTINGS = {
     "shared_preload_libraries": "citus",
     "max_prepared_transactions": "300",
     "citus.node_conninfo": "sslmode=disable",
-    "citus.recover_2pc_interval": "200ms",  # until then, what a worker had prepared when it crashed is not visible
 }
 
 
@@ -32,9 +31,10 @@ class CitusCluster:
 
 
 @contextmanager
-def own_citus(workers: int = 2) -> Iterator[CitusCluster]:
-    """A cluster that runs until the end of the block."""
+def own_citus(workers: int = 2, **settings: str) -> Iterator[CitusCluster]:
+    """A cluster that runs until the end of the block. Its servers have these settings, too."""
     with ExitStack() as running:
-        coordinator, *others = (running.enter_context(own_cluster(**_SETTINGS)) for _ in range(workers + 1))
+        of_all = {**_SETTINGS, **settings}
+        coordinator, *others = (running.enter_context(own_cluster(**of_all)) for _ in range(workers + 1))
         connect_nodes(for_psycopg(coordinator.url), "postgres", others)
         yield CitusCluster(coordinator, others)

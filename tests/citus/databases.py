@@ -13,7 +13,6 @@ from django.db import connection
 from django.db.backends.postgresql.creation import DatabaseCreation
 
 from config.database.postgresql.base import DatabaseWrapper
-from config.distribution import plan
 from tests.citus.nodes import drop, make_distributed
 
 _SHARDS = 4
@@ -29,12 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_distributed():
         DatabaseWrapper.creation_class = DistributedCreation
         connection.creation = DistributedCreation(connection)  # which was made before
-        plan.SHARDS = _SHARDS
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of what the other kind of database does."""
     left_out = "one_server" if is_distributed() else "distributed"
+    unexplained = [item.nodeid for item in items for mark in item.iter_markers("one_server") if len(mark.args) != 1]
+    if unexplained:
+        raise pytest.UsageError(f"Say why Citus does otherwise, with one_server('...'): {', '.join(unexplained)}")
     deselected = [item for item in items if item.get_closest_marker(left_out)]
     if deselected:
         config.hook.pytest_deselected(items=deselected)
@@ -51,7 +52,7 @@ class DistributedCreation(DatabaseCreation):
 
     def create_test_db(self, *arguments: Any, **options: Any) -> str:
         name: str = super().create_test_db(*arguments, **options)
-        call_command("distribute", stdout=StringIO(), stderr=StringIO())
+        call_command("distribute", shards=_SHARDS, stdout=StringIO(), stderr=StringIO())
         self.connection.close()
         return name
 

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.citus.cluster import CitusCluster, own_citus
-from tests.system.server import Server, serving
+from tests.citus.cluster import CitusCluster
+from tests.system.server import Server
 from tests.system.traffic import traffic
 
 pytestmark = pytest.mark.citus
-
-
-@pytest.fixture(scope="module")
-def citus() -> Iterator[CitusCluster]:
-    with own_citus() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def server(citus: CitusCluster, tmp_path: Path) -> Iterator[Server]:
-    url = citus.make_database("served")
-    prepared = Server(tmp_path, url)
-    prepared.prepare()
-    prepared.run("manage.py", "distribute")
-    with serving(tmp_path, url, keys=prepared.keys) as running:
-        yield running
 
 
 def test_server__worker_of_the_cluster_crashes__loses_and_doubles_nothing(citus: CitusCluster, server: Server) -> None:

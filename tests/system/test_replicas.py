@@ -46,7 +46,7 @@ def standby(primary: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def server(start_server: Callable[..., Server], primary: Cluster, standby: Cluster) -> Server:
-    return start_server(primary.url, workers=1, REPLICA_URL=standby.url, DATABASE_TIMEOUT="3")
+    return start_server(primary.url, workers=1, REPLICA_URL=standby.url)
 
 
 def reads(server: Server, database: str, reason: str) -> float:
@@ -135,20 +135,20 @@ def test_lists__replay_is_paused__come_from_the_primary(server: Server, standby:
         assert "Replay is paused" in server.run("manage.py", "doctor")
         connection.execute("SELECT pg_wal_replay_resume()")
     before = reads(server, "replica", "current")
-    wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 30)
+    wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 120)
     assert "It streams, and has replayed what the primary had" in server.run("manage.py", "doctor")
 
 
 def test_lists__replica_crashes_and_returns__none_fails(server: Server, standby: Cluster) -> None:
     check(server)
     with reading(server):
-        wait_until(lambda: reads(server, "replica", "current") > 20, "it is read", 30)
+        wait_until(lambda: reads(server, "replica", "current") > 20, "it is read", 120)
         standby.stop("immediate")
         check(server)
-        wait_until(lambda: reads(server, "primary", "away") > 20, "the primary is read", 30)
+        wait_until(lambda: reads(server, "primary", "away") > 20, "the primary is read", 120)
         standby.start()
         before = reads(server, "replica", "current")
-        wait_until(lambda: reads(server, "replica", "current") > before + 20, "it is read again", 60)
+        wait_until(lambda: reads(server, "replica", "current") > before + 20, "it is read again", 120)
     check(server)
     log = server.log.read_text()
     assert log.count("The replica does not answer") == log.count("The replica answers again") == 1
@@ -178,7 +178,10 @@ def reading(server: Server) -> Iterator[None]:
     assert failures == []
 
 
-def test_lists__replica_that_hangs__none_fails(server: Server, standby: Cluster) -> None:
+def test_lists__replica_that_hangs__none_fails(
+    start_server: Callable[..., Server], primary: Cluster, standby: Cluster
+) -> None:
+    server = start_server(primary.url, workers=1, REPLICA_URL=standby.url, DATABASE_TIMEOUT="3")
     check(server)
     standby.signal(signal.SIGSTOP)
     try:
@@ -188,7 +191,7 @@ def test_lists__replica_that_hangs__none_fails(server: Server, standby: Cluster)
     finally:
         standby.signal(signal.SIGCONT)
     before = reads(server, "replica", "current")
-    wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 60)
+    wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 120)
 
 
 def test_lists__replica_that_took_over__come_from_the_primary(server: Server, standby: Cluster) -> None:

@@ -14,10 +14,11 @@ import psycopg
 from django.conf import settings
 from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
-from psycopg.pq import ConnStatus
+from psycopg.pq import ConnStatus, TransactionStatus
 
 from config.database.postgresql.connection import Connection
 from config.database.postgresql.schema_editor import SchemaEditor
+from config.database.postgresql.settling import recover, settle
 from config.database.timeouts import seconds_of_process
 
 
@@ -34,8 +35,38 @@ _routes: defaultdict[str, _Route] = defaultdict(_Route)
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
     connection: Connection | None
-    distributed_table = ""
-    """A table that Citus has spread over several servers, if there is one. Each new connection finds out."""
+    _has_citus = False
+    _distributed_tables: frozenset[str] = frozenset()
+    _asked_in = 0
+
+    @property
+    def has_citus(self) -> bool:
+        self.ensure_connection()
+        return self._has_citus
+
+    @property
+    def distributed_tables(self) -> frozenset[str]:
+        """The tables that Citus has spread over several servers.
+
+        `manage.py distribute` closes the connections of its user, but a pool keeps those of its clients, and other
+        users may have some. So each transaction asks once until there are some, and tables are spread only
+        before or after it.
+        """
+        self.ensure_connection()
+        opened = self.connection
+        assert opened is not None  # noqa: S101 (that has opened it)
+        if self._has_citus and not self._distributed_tables and self._must_ask(opened):
+            with self.wrap_database_errors:
+                opened.execute(f"SELECT pg_advisory_xact_lock_shared{SPREADING}")
+                self._distributed_tables = _find_distributed_tables(opened)
+            self._asked_in = opened.transactions
+        return self._distributed_tables
+
+    def _must_ask(self, opened: Connection) -> bool:
+        status = opened.pgconn.transaction_status
+        if status == TransactionStatus.INTRANS:
+            return self._asked_in != opened.transactions
+        return status == TransactionStatus.IDLE  # a transaction that has failed answers nothing
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
         seconds, idle_seconds = seconds_of_process(), settings.DATABASE_IDLE_TIMEOUT
@@ -44,7 +75,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if route.is_pooled:
             self.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = True  # they outlive their transaction
         opened.seconds, opened.idle_seconds, opened.is_pooled = seconds, idle_seconds, bool(route.is_pooled)
-        self.distributed_table = _find_distributed_table(opened)
+        self._has_citus, self._distributed_tables = _look_for_citus(opened)
+        if self._has_citus:
+            opened.note_warnings()
         level = self.settings_dict["OPTIONS"].get("isolation_level")
         self.isolation_level = IsolationLevel(level or IsolationLevel.READ_COMMITTED)
         if level:
@@ -85,6 +118,25 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 with self.wrap_database_errors:
                     limited.limit_statements(before)
 
+    def _commit(self) -> None:
+        """Commit, and on Citus, wait for a worker that was lost meanwhile: a warning is all that Citus says then."""
+        committed = self.connection
+        if committed is None or not self._has_citus:
+            super()._commit()  # type: ignore[misc]  # not in the stubs
+            return
+        committed.has_warned = False
+        super()._commit()  # type: ignore[misc]
+        if committed.has_warned:
+            with self.wrap_database_errors:
+                settle(committed, committed.seconds or settings.DATABASE_LONG_TIMEOUT)
+
+    def _rollback(self) -> None:
+        """Roll back, and on Citus, tidy up on its workers after an error of the database."""
+        rolled_back, has_failed = self.connection, self.errors_occurred
+        super()._rollback()  # type: ignore[misc]  # not in the stubs
+        if rolled_back is not None and has_failed and self._distributed_tables:
+            recover(rolled_back)
+
     def is_usable(self) -> bool:
         """Return whether the next statement can be sent.
 
@@ -106,23 +158,30 @@ def _limits(seconds: int, idle_seconds: int) -> str:
     return f"-c statement_timeout={seconds * 1000} -c idle_in_transaction_session_timeout={idle_seconds * 1000}"
 
 
-def _find_distributed_table(opened: Connection) -> str:
-    """Return the name of a table that `manage.py distribute` has spread, or an empty text."""
+def _look_for_citus(opened: Connection) -> tuple[bool, frozenset[str]]:
+    """Return whether the database has the extension, and the names of the tables that are spread."""
     opened.autocommit = True
     try:
         [has_citus] = opened.execute(_HAS_CITUS).fetchone() or [False]
-        [name] = (opened.execute(_DISTRIBUTED).fetchone() if has_citus else None) or [None]
-        if name is not None:
-            opened.execute(_ONE_CONNECTION_A_WORKER)
-        return name or ""
+        return has_citus, _find_distributed_tables(opened) if has_citus else frozenset()
     finally:
         opened.autocommit = False
 
 
+def _find_distributed_tables(opened: Connection) -> frozenset[str]:
+    """Return the names of the tables that `manage.py distribute` has spread."""
+    names = frozenset(name for (name,) in opened.execute(_DISTRIBUTED))
+    if names:
+        opened.execute(_ONE_CONNECTION_A_WORKER)
+    return names
+
+
+SPREADING = "(3, 1)"
+"""The lock that transactions share which count on where tables are. Unlike those of `config.database.locks`."""
 # Citus would open one for each part of a table, and close all but one. That takes longer than to write a batch.
 _ONE_CONNECTION_A_WORKER = "SET citus.max_adaptive_executor_pool_size = 1"
 _HAS_CITUS = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
-_DISTRIBUTED = "SELECT MIN(logicalrelid::text) FROM pg_catalog.pg_dist_partition WHERE partmethod = 'h'"
+_DISTRIBUTED = "SELECT logicalrelid::text FROM pg_catalog.pg_dist_partition WHERE partmethod = 'h'"
 
 
 def _is_pooled(opened: Connection) -> bool:

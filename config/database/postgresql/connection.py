@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.errors import _WaitTimeout
+from psycopg.errors import Diagnostic, _WaitTimeout
 from psycopg.pq import TransactionStatus
 
 Result = TypeVar("Result")
@@ -14,11 +16,16 @@ Result = TypeVar("Result")
 SECONDS_TO_END = 5
 """How long the server may take to report that it has ended a statement."""
 
+_TWO_ANSWERS_TO_COPY = "COPY cannot be mixed with other operations"
+"""So the driver puts it. Other errors of this kind that it finds by itself are defects."""
+
 
 class Connection(psycopg.Connection[Any]):
     """`seconds` is how long a statement may take; 0 is without a limit.
 
     `most_seconds` is how long this end waits for an answer at most, while it is set.
+
+    `transactions` is how many have begun, and `has_warned` is set by every warning of the server.
 
     With `is_pooled`, a pool such as PgBouncer may give each transaction to another connection of its own. So limits are
     set in each transaction.
@@ -28,21 +35,45 @@ class Connection(psycopg.Connection[Any]):
     most_seconds: float | None = None
     idle_seconds = 0
     is_pooled = False
+    transactions = 0
+    has_warned = False
 
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
-        """Raises OperationalError, and closes the connection, if the server does not answer."""
+        """Raises OperationalError, and closes the connection, if the server does not answer or does so twice."""
         if timeout is None:
             timeout = self.most_seconds or (self.seconds + SECONDS_TO_END if self.seconds else None)
             if timeout is not None:
                 return self._wait_at_most(gen, interval, timeout)
-        return super().wait(gen, interval, timeout)
+        with self._one_answer():
+            return super().wait(gen, interval, timeout)
 
     def _wait_at_most(self, gen: PQGen[Result], interval: float, timeout: float) -> Result:
         try:
-            return super().wait(gen, interval, timeout)
+            with self._one_answer():
+                return super().wait(gen, interval, timeout)
         except _WaitTimeout as error:
             self.pgconn.finish()
             raise psycopg.OperationalError("The database does not answer; the connection is closed.") from error
+
+    @contextmanager
+    def _one_answer(self) -> Iterator[None]:
+        """A pool adds an error of its own when a server ends a connection. The driver expects one answer."""
+        try:
+            yield
+        except (ValueError, psycopg.InternalError, psycopg.ProgrammingError) as error:
+            is_of_server = getattr(error, "sqlstate", None) is not None
+            if is_of_server or (isinstance(error, psycopg.ProgrammingError) and str(error) != _TWO_ANSWERS_TO_COPY):
+                raise
+            self.pgconn.finish()
+            raise psycopg.OperationalError("The database ended the connection.") from error
+
+    def note_warnings(self) -> None:
+        """Set `has_warned` from now on."""
+        self.add_notice_handler(self._note)
+
+    def _note(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            self.has_warned = True
 
     def limit_statements(self, seconds: int) -> None:
         """Limit the statements from now on: of this transaction, or outside of one, of the session."""
@@ -55,6 +86,7 @@ class Connection(psycopg.Connection[Any]):
     def _start_query(self) -> PQGen[None]:
         is_beginning = not self.autocommit and self.pgconn.transaction_status == TransactionStatus.IDLE
         yield from super()._start_query()
+        self.transactions += is_beginning
         if is_beginning and self.is_pooled:
             yield from self._exec_command(f"SET LOCAL statement_timeout = {self.seconds * 1000}".encode())
             idle = f"SET LOCAL idle_in_transaction_session_timeout = {self.idle_seconds * 1000}"

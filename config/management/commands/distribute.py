@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.db import DataError, InternalError, NotSupportedError, ProgrammingError
 
 from config.database.locks import advisory_lock
-from config.distribution.plan import Plan, Step, carry_out, make_plan
+from config.distribution.plan import MOST_SHARDS, SHARDS_A_WORKER, Plan, Step, carry_out, make_plan
 from config.management.operator import OperatorCommand
 
 
@@ -16,12 +18,18 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="show the plan, and change nothing")
+        parser.add_argument(
+            "--shards",
+            type=_number_of_shards,
+            metavar="NUMBER",
+            help=f"into how many parts each table is divided (default: {SHARDS_A_WORKER} for each worker)",
+        )
 
-    def handle(self, *, dry_run: bool, **_: Any) -> None:
+    def handle(self, *, dry_run: bool, shards: int | None, **_: Any) -> None:
         with advisory_lock("distribute") as is_ours:
             if not is_ours:
                 raise CommandError("Another process distributes this database now.")
-            plan = make_plan()
+            plan = make_plan(shards)
             if plan.obstacles:
                 raise CommandError("\n".join([*plan.obstacles, "Nothing was changed."]))
             if dry_run:
@@ -40,8 +48,18 @@ class Command(OperatorCommand):
         def on_step(step: Step) -> None:
             self.stderr.write(f"{step.words} ...")
 
-        carry_out(plan, on_step)
+        try:
+            carry_out(plan, on_step)
+        except (DataError, InternalError, NotSupportedError, ProgrammingError) as error:
+            raise CommandError(f"The database refused a step: {error}\nNothing was changed.") from error
         self.stdout.write(_DONE)
+
+
+def _number_of_shards(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MOST_SHARDS:
+        raise ArgumentTypeError(f"The number must be from 1 to {MOST_SHARDS}.")
+    return number
 
 
 _DONE = "All tables that grow with users are spread."

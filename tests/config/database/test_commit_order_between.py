@@ -100,7 +100,7 @@ def test_arrived_in_doubt__rows_of_the_transaction_that_took_a_mark__are_found_b
         assert seen_between(*marks) == []
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
 @on_postgresql
 def test_are_divided__rows_restored_from_another_database__until_transactions_reach_them(
     production: Environment,

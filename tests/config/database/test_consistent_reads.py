@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from config.database.consistent_reads import read_consistently
+from config.database.locks import keep_snapshots_from_beginning
+from config.database.postgresql.base import _routes
 from config.models import Environment
+from events.models import Event
+from tests.conftest import NOON
+from tests.system.server import wait_until
 from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,3 +111,69 @@ def test_read_consistently__writing_in_it__is_refused(threads: Threads) -> None:
     with pytest.raises(DatabaseError, match="read-only"), read_consistently():
         rename("Renamed")
     assert name_now() != "Renamed"
+
+
+# --- on several servers -----------------------------------------------------------------------------------------------
+
+
+def write_event(name: str) -> None:
+    """Change a table of the coordinator and one of its workers, and keep readers from beginning in between."""
+    with transaction.atomic():
+        environment = Environment.objects.get(key="production")
+        Event.objects.create(
+            id=uuid4(), environment=environment, user_id="u", name=name, timestamp=NOON, received_at=NOON
+        )
+        rename(name)
+        keep_snapshots_from_beginning()
+
+
+def events_now() -> list[str]:
+    return list(Event.objects.values_list("name", flat=True))
+
+
+@pytest.mark.distributed
+def test_read_consistently__another_changes_totals_meanwhile__neither_waits_nor_sees_it(threads: Threads) -> None:
+    with read_consistently():
+        threads.start(write_event, "Renamed").result(SECONDS)
+        assert (name_now(), events_now()) == ("Production", [])
+    assert (name_now(), events_now()) == ("Renamed", ["Renamed"])
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_read_consistently__while_another_commits_totals__begins_after_it(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch, is_pooled: bool
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", False)  # which a pool changes
+    monkeypatch.setattr(_routes[connection.alias], "is_pooled", is_pooled)
+
+    def read() -> tuple[str, list[str]]:
+        with read_consistently():
+            return name_now(), events_now()
+
+    with transaction.atomic():
+        write_event("Renamed")
+        reading = threads.start(read)
+        wait_until(lambda: locks_on_snapshots() == [False, True], "the reader waits", SECONDS)
+    assert reading.result(SECONDS) == ("Renamed", ["Renamed"])
+    assert locks_on_snapshots() == []
+
+
+@pytest.mark.distributed
+def test_read_consistently__fails_at_its_beginning__leaves_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.ensure_connection()
+    monkeypatch.setattr(connection, "_distributed_tables", frozenset({"no_such_table"}))
+    with pytest.raises(DatabaseError, match="no_such_table"), read_consistently():
+        pass
+    wait_until(lambda: locks_on_snapshots() == [], "the lock is released", SECONDS)
+    assert name_now() == "Production"
+
+
+def locks_on_snapshots() -> list[bool]:
+    """Return for each lock on snapshots whether it is held, and not waited for."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT granted FROM pg_locks WHERE locktype = 'advisory' AND classid = 3 AND database = "
+            "(SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY granted"
+        )
+        return [is_held for (is_held,) in cursor.fetchall()]

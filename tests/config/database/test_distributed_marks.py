@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 
 from config.database.commit_order import arrived_between, arrived_by, arrived_since, take_mark
+from config.database.outages import is_outage
 from events.models import Event
 
 pytestmark = [pytest.mark.distributed, pytest.mark.django_db(transaction=True)]
@@ -50,19 +51,31 @@ def other() -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-def prepared() -> Iterator[psycopg.Connection[Any]]:
+def guard() -> Iterator[psycopg.Connection[Any]]:
+    """A connection that may keep Citus from recovering anything, until its transaction ends."""
+    own = connection.settings_dict
+    with psycopg.connect(host=own["HOST"], port=own["PORT"], user=own["USER"], dbname=own["NAME"]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def prepared(guard: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
     """An event that a worker has only prepared, although its transaction is committed on the coordinator."""
     [[number]] = rows_of("SELECT pg_current_xact_id()::text::bigint")
     [[shard, port, group]] = rows_of(_PLACE)
     own = connection.settings_dict
-    worker = psycopg.connect(host=own["HOST"], port=port, user=own["USER"], dbname=own["NAME"], autocommit=True)
-    with worker:
+    to_worker = psycopg.connect(host=own["HOST"], port=port, user=own["USER"], dbname=own["NAME"], autocommit=True)
+    with to_worker as worker:
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO pg_dist_transaction VALUES (%s, %s, %s::text::xid8)", [group, _GID, number])
+        guard.execute("LOCK TABLE pg_dist_transaction IN SHARE MODE")
         worker.execute("BEGIN")
         worker.execute(_INSERT.format(f"events_event_{shard}"), [uuid4(), number])  # type: ignore[arg-type]
         worker.execute(f"PREPARE TRANSACTION '{_GID}'")
-        with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO pg_dist_transaction VALUES (%s, %s, %s::text::xid8)", [group, _GID, number])
         yield worker
+    guard.rollback()
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM pg_dist_transaction WHERE gid = %s", [_GID])
 
 
 def test_take_mark__transaction_that_a_worker_has_only_prepared__is_new_once_it_has_committed(
@@ -88,6 +101,52 @@ def test_take_mark__transaction_in_flight__is_new_once_it_has_committed(other: p
     after = take_mark()
     assert count(arrived_since(before, "arrival")) == count(*arrived_between(before, after, "arrival")) == 1
     assert count(arrived_by(before, "arrival")) == count(arrived_since(after, "arrival")) == 0
+
+
+@pytest.fixture
+def lost_worker() -> Iterator[None]:
+    """A worker that is lost at the end of each commit that begins an epoch: the coordinator warns, and that is all."""
+    statements = (
+        """CREATE FUNCTION lose_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE WARNING 'connection to the remote node failed'; RETURN NULL; END $$""",
+        """CREATE CONSTRAINT TRIGGER lose_worker AFTER INSERT ON config_epoch DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION lose_worker()""",
+    )
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        yield
+        cursor.execute("DROP FUNCTION lose_worker CASCADE")
+        cursor.execute("DELETE FROM config_epoch")
+
+
+def begin_epoch() -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("INSERT INTO config_epoch (id, number) VALUES (1, 1)")
+
+
+def test_commit__worker_is_lost_meanwhile__waits_until_it_has_committed(
+    lost_worker: None, prepared: psycopg.Connection[Any], guard: psycopg.Connection[Any]
+) -> None:
+    assert Event.objects.count() == 0
+    guard.rollback()
+    begin_epoch()
+    assert Event.objects.count() == 1
+    assert prepared.execute("SELECT COUNT(*) FROM pg_prepared_xacts WHERE gid = %s", [_GID]).fetchone() == (0,)
+
+
+def test_commit__lost_worker_stays_away__fails_as_in_an_outage_and_is_committed(lost_worker: None) -> None:
+    wrapper: Any = connection
+    [[number]] = rows_of("SELECT pg_current_xact_id()::text")
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO pg_dist_transaction VALUES (99, %s, %s::xid8)", [_GID, number])
+    try:
+        with wrapper.statements_limited_to(1), pytest.raises(OperationalError, match="has not committed yet") as failed:
+            begin_epoch()
+        assert is_outage(failed.value)
+        assert rows_of("SELECT number FROM config_epoch") == [(1,)]
+    finally:
+        rows_of("DELETE FROM pg_dist_transaction WHERE groupid = 99 RETURNING 1")
 
 
 def test_take_mark__again_without_a_write__divides_nothing() -> None:

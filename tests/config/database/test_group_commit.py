@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from django.db import DataError, InterfaceError, OperationalError, transaction
 
-from config.database.group_commit import Group, Handler
+from config.database import group_commit
+from config.database.group_commit import BeginAgain, Group, Handler
 from tests.threads import SECONDS, Gate, Threads
 
 
@@ -262,8 +263,9 @@ def test_submit__handler_that_answers_too_few__is_a_failure_of_each(
 
 
 def test_submit__single_statement__needs_a_block_only_with_others(
-    recording: Recording, meanwhile: Callable[..., list[Future[Any]]]
+    recording: Recording, meanwhile: Callable[..., list[Future[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(group_commit, "may_be_distributed", lambda: False)
     single = Handler(double, 1, is_one_statement=True)
     assert recording.group.submit(single, 1) == 2
     assert recording.blocks == []
@@ -271,6 +273,14 @@ def test_submit__single_statement__needs_a_block_only_with_others(
     futures = meanwhile((single, 2), (recording.handler(double), 3), (single, 4))
     assert [future.result(SECONDS) for future in futures] == [4, 6, 8]
     assert recording.blocks == [[], [3]]
+
+
+def test_submit__single_statement_where_tables_may_be_spread_meanwhile__has_a_block(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "may_be_distributed", lambda: True)
+    assert recording.group.submit(Handler(double, 1, is_one_statement=True), 1) == 2
+    assert recording.blocks == [[]]
 
 
 @pytest.mark.django_db
@@ -288,3 +298,54 @@ def test_submit__within_a_transaction__is_served_in_it_whoever_else_is_at_work(
 
     assert served == [7]
     assert recording.blocks == [[]]
+
+
+def test_submit__attempt_succeeds__is_enough(recording: Recording) -> None:
+    served: list[str] = []
+    handler = Handler(lambda items: served.append("with care"), 1, attempt=double)
+
+    assert recording.group.submit(handler, 2) == 4
+    assert (recording.failed, served) == (0, [])
+
+
+def test_submit__attempt_asks_to_begin_again__serves_all_of_the_group_again(
+    recording: Recording, meanwhile: Callable[..., list[Future[Any]]]
+) -> None:
+    def attempt(items: Sequence[Any]) -> Sequence[Any]:
+        raise BeginAgain
+
+    others = recording.handler(double, rank=0)
+    handler = Handler(recording.handler(double).serve, 1, attempt=attempt)
+    futures = meanwhile((others, 1), (handler, 2), (handler, 3))
+
+    assert [future.result(SECONDS) for future in futures] == [2, 4, 6]
+    assert recording.blocks[-2:] == [[1], [1, 2, 3]]
+    assert recording.failed == 1
+
+
+def test_submit__fails_after_its_attempt__serves_each_without_another_attempt(
+    recording: Recording, meanwhile: Callable[..., list[Future[Any]]]
+) -> None:
+    def attempt(items: Sequence[Any]) -> Sequence[Any]:
+        raise BeginAgain
+
+    def serve(items: Sequence[Any]) -> Sequence[Any]:
+        if 0 in items:
+            raise ZeroDivisionError
+        return double(items)
+
+    handler = Handler(recording.handler(serve).serve, 1, attempt=attempt)
+    good, bad = meanwhile((handler, 1), (handler, 0))
+
+    assert good.result(SECONDS) == 2
+    assert isinstance(bad.exception(SECONDS), ZeroDivisionError)
+    assert recording.blocks[-3:] == [[1, 0], [1], [0]]
+
+
+@pytest.mark.django_db
+def test_submit__within_a_transaction__makes_no_attempt(recording: Recording) -> None:
+    def attempt(items: Sequence[Any]) -> Sequence[Any]:
+        raise AssertionError("it would end the caller's transaction")
+
+    with transaction.atomic():
+        assert recording.group.submit(Handler(double, 1, attempt=attempt), 2) == 4

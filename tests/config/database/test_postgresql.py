@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import InternalError, connection
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -61,3 +62,42 @@ def test_connection__after_an_error__is_asked_whether_it_lives() -> None:
 
     assert not connection.errors_occurred
     assert backend() == pid
+
+
+@pytest.mark.parametrize("error", [ValueError("too many values"), psycopg.InternalError("received 2 results")])
+def test_connection__that_a_pool_reports_as_lost_beside_the_server__is_lost(error: Exception) -> None:
+    """The driver takes one answer of a COPY or a COMMIT, and stumbles over two."""
+
+    def answer_twice() -> Iterator[None]:
+        yield from ()
+        raise error
+
+    backend()
+    with pytest.raises(psycopg.OperationalError, match="ended the connection"):
+        connection.connection.wait(answer_twice())
+    assert not connection.is_usable()
+    connection.close()
+
+
+def test_connection__two_answers_where_a_copy_begins__is_lost() -> None:
+    backend()
+    with (
+        pytest.raises(psycopg.OperationalError, match="ended the connection"),
+        connection.connection.cursor() as cursor,
+        cursor.copy("SELECT 1; SELECT 2"),
+    ):
+        pass
+    connection.close()
+
+
+def test_connection__defect_that_the_driver_finds__stays_one() -> None:
+    pid = backend()
+    with pytest.raises(psycopg.ProgrammingError, match="placeholder"), connection.connection.cursor() as cursor:
+        cursor.execute("SELECT %s", ())
+    assert backend() == pid
+
+
+def test_connection__defect_that_the_server_reports__stays_one() -> None:
+    with pytest.raises(InternalError, match="defect"), connection.cursor() as cursor:
+        cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'a defect' USING ERRCODE = 'XX000'; END $$")
+    assert connection.is_usable()

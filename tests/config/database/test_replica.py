@@ -252,6 +252,7 @@ def test_read__without_a_replica__asks_nothing(production: Any) -> None:
 
 
 @on_postgresql
+@pytest.mark.one_server("with workers, no log has all data")
 @pytest.mark.django_db(transaction=True)
 def test_ask_primary__a_server_alone__says_how_far_its_log_goes() -> None:
     first = replica.ask_primary()

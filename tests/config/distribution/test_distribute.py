@@ -22,7 +22,7 @@ def distribute(*options: str) -> str:
     return written.getvalue()
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("a database without Citus")
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
 def test_distribute__database_without_citus__is_refused_and_says_what_to_do(options: tuple[str, ...]) -> None:
     with pytest.raises(CommandError) as refused:
@@ -48,10 +48,86 @@ def test_distribute__again__has_nothing_to_do() -> None:
 
 
 @pytest.mark.distributed
+@pytest.mark.parametrize(("options", "number"), [((), 4), (("--shards", "6"), 6)])
+def test_distribute__new_table__has_two_parts_for_each_worker_or_as_many_as_asked(
+    options: tuple[str, ...], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE seen (id bigint, user_id text, PRIMARY KEY (id, user_id))")
+    monkeypatch.setattr(plan, "spread", [plan.SpreadTable("seen", ("id", "user_id"))])
+    distribute(*options)
+    assert plan._value("SELECT COUNT(*) FROM pg_dist_shard WHERE logicalrelid = 'seen'::regclass") == number
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "64001"])
+def test_distribute__number_of_parts_that_citus_refuses__is_refused_before(number: str) -> None:
+    with pytest.raises(CommandError, match="--shards"):
+        distribute(f"--shards={number}")
+
+
+@pytest.mark.distributed
 def test_distribute__version_that_no_test_ran_on__is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SUPPORTED", (99,))
-    with pytest.raises(CommandError, match="install a newer release of Citus"):
+    with pytest.raises(CommandError, match=r"install Citus 13\.1 or a later 13"):
         distribute()
+
+
+@pytest.mark.distributed
+def test_distribute__role_that_owns_nothing_and_that_workers_refuse__is_told_both() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL ROLE pg_monitor")  # which is on every server, and cannot log in
+    with pytest.raises(CommandError) as refused:
+        distribute()
+    *nodes, tables, _ = str(refused.value).splitlines()
+    assert len(nodes) == 3  # the coordinator connects to itself, too
+    assert all("as pg_monitor; start it, let this role in there" in node for node in nodes)
+    assert tables.startswith("Another role owns these tables: events_event, experiments_exposure, ")
+
+
+@pytest.mark.distributed
+def test_distribute__coordinator_without_servers__says_how_to_add_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_NODES", "SELECT 0")
+    with pytest.raises(CommandError, match="Citus knows no servers; on the coordinator, execute"):
+        distribute()
+
+
+@pytest.fixture
+def table_with_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE seen (id bigint, user_id text, PRIMARY KEY (id, user_id))")
+        cursor.execute("CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
+        cursor.execute("CREATE TRIGGER keep BEFORE INSERT ON seen FOR EACH ROW EXECUTE FUNCTION keep()")
+    monkeypatch.setattr(plan, "spread", [plan.SpreadTable("seen", ("id", "user_id"))])
+
+
+@pytest.mark.distributed
+@pytest.mark.usefixtures("table_with_trigger")
+def test_distribute__table_with_a_trigger__is_refused_before_anything_is_copied() -> None:
+    with pytest.raises(CommandError, match=r"The table seen has the trigger keep, .*; drop it"):
+        distribute("--dry-run")
+
+
+@pytest.mark.distributed
+@pytest.mark.usefixtures("table_with_trigger")
+def test_distribute__step_that_citus_refuses__is_one_line_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_TRIGGERS", "SELECT '' WHERE %s IS NULL")
+    with pytest.raises(CommandError, match=r'"seen" because it has triggers[^$]*Nothing was changed\.$'):
+        distribute()
+    assert plan._value(plan._SPREAD, "seen") is None
+
+
+@pytest.mark.distributed
+def test_distribute__large_table__may_take_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    def look(_: plan.Step) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            limits.append(cursor.fetchone())
+
+    monkeypatch.setattr(plan, "_END_OTHERS", "SELECT 1")
+    plan.carry_out(plan.Plan([], [plan.Step("config_environment", "any", ["SELECT 1"])]), look)
+    assert limits == [("0",)]
 
 
 @pytest.mark.distributed

@@ -17,6 +17,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import Sum
 from psycopg.errors import DeadlockDetected
 
+from config.database.engines import is_distributed
 from config.models import Environment
 from events.counts.intervals import Interval, intervals
 from events.counts.queries import count_events
@@ -47,9 +48,15 @@ def of_counts() -> Counter[tuple[int, str, int]]:
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """Make all reads in the block see the same state, even if others write (PostgreSQL)."""
+    """Make all reads in the block see the same state, even if others write (PostgreSQL).
+
+    On Citus, each server has a snapshot of its own. There, those that change counts wait meanwhile.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        if is_distributed():
+            cursor.execute("LOCK TABLE events_eventcount IN SHARE MODE")
+        else:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
 
 

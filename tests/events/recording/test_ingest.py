@@ -40,7 +40,7 @@ def test_record__same_event_again__is_a_duplicate_and_stays_as_it_was(production
     assert Event.objects.get().properties == {"revenue": 1}
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("an id belongs to one user on Citus")
 def test_record__same_id_twice_in_one_call__stores_the_first(production: Environment) -> None:
     outcomes = record([make_event(), make_event(properties={"a": 1}), make_event(user_id="user-2")], production)
 
@@ -48,8 +48,13 @@ def test_record__same_id_twice_in_one_call__stores_the_first(production: Environ
     assert Event.objects.get().properties == {}
 
 
-@pytest.mark.one_server
-@pytest.mark.parametrize("other", [{"user_id": "user-2"}, {"name": "signup"}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"user_id": "user-2"}, marks=pytest.mark.one_server("an id belongs to one user on Citus")),
+        {"name": "signup"},
+    ],
+)
 def test_record__same_id_for_something_else__is_a_conflict(production: Environment, other: dict[str, str]) -> None:
     record([make_event()], production)
 

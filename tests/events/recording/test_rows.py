@@ -45,7 +45,7 @@ def test_record__many_events__keeps_every_moment(production: Environment, year: 
     assert set(Event.objects.values_list("timestamp", "received_at")) == {(moment, NOON)}
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("an id belongs to one user on Citus")
 def test_record__one_old_event_among_many__stores_the_others(production: Environment) -> None:
     record([make(7)], production)
 

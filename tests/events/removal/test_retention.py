@@ -136,7 +136,7 @@ def test_count_before__any_moment__is_exact(production: Environment, staging: En
     assert count_before(production, NOON + timedelta(seconds=second)) == sum(at < second for at in happened)
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 def test_purge__large_table__reaches_its_rows_by_index_and_place(production: Environment) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the planner of PostgreSQL is asked")

@@ -308,7 +308,7 @@ def test_refresh__events_of_its_own_transaction__are_counted_once(production: En
     check(experiment)
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
 @on_postgresql
 def test_refresh__transactions_that_reach_the_numbers_of_restored_events__count_these_once(
     production: Environment,

@@ -37,7 +37,7 @@ def test_find_changed_users__purchases_of_two_users__are_those_of_the_exposed_on
     assert has_changes(experiment, mark)
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite chooses the index by itself")
 @pytest.mark.parametrize(
     "find",

@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from config.models import Environment
 from events.removal.erasure import erase_user
+from experiments.aggregates import checking
 from experiments.aggregates.checking import Difference, check_sums
 from experiments.aggregates.daily_changes import update_series
 from experiments.aggregates.refresh import refresh
@@ -79,6 +80,18 @@ def test_check_sums__wrong_sums__are_found(experiment: Experiment) -> None:
         Difference("sums", None, ("green", 1, NOON.date()), "users", 2, 1),
         Difference("sums", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3)),
     ]
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize(("found", "expected"), [([1, 0], 0), ([1, 1, 0], 0), ([1] * 5, 1)])
+def test_check_sums__differences_on_several_servers__count_if_they_are_found_again(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, found: list[int], expected: int
+) -> None:
+    looks = iter(found)
+    difference = Difference("sums", None, None, "users", 1, 2)
+    monkeypatch.setattr(checking, "_in_one_snapshot", lambda *_: [difference] * next(looks))
+    assert check_sums(experiment, NOON) == [difference] * expected
+    assert not [*looks]
 
 
 def test_check_results__all_right__says_so_of_each_started_experiment(experiment: Experiment) -> None:

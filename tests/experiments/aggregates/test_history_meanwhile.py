@@ -44,7 +44,7 @@ def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gi
     check(experiment, NOON + 30 * DAY)
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
 @on_postgresql
 def test_read_series__rows_restored_from_another_database__count_once(
     production: Environment, monkeypatch: pytest.MonkeyPatch

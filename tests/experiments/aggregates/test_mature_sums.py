@@ -227,7 +227,7 @@ def test_read_mature__no_metric_with_a_window__takes_one_statement(
         assert read_mature(experiment, NOON, {}).sums.mature == {}
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="the planner of PostgreSQL is asked")
 def test_read_mature__last_day__is_found_by_the_index(experiment: Experiment) -> None:
     with connection.cursor() as cursor:

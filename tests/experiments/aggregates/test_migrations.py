@@ -17,7 +17,7 @@ from tests.conftest import NOON
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.one_server,  # tables are spread once all migrations are applied
+    pytest.mark.one_server("tables are spread once all migrations are applied"),
 ]
 
 LONG = ("experiments", "0004_fold_afresh")

@@ -173,14 +173,16 @@ def test_refresh__mark_older_than_a_minute__is_replaced(experiment: Experiment) 
     assert AggregateState.objects.get().folded_at == at
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("mark", ["1 100:100: 0", "4 1 100:100: 0", "4 ", "", "of the release before"])
 def test_refresh__mark_of_another_database_or_release__computes_everything_again(
     experiment: Experiment, mark: str
 ) -> None:
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
     refresh(experiment, NOON)
-    UserTotal.objects.update(figures=[7, 7, 7], user_id="nobody")
+    wrong = UserTotal.objects.get()
+    wrong.user_id, wrong.figures = "nobody", [7, 7, 7]
+    UserTotal.objects.all().delete()
+    UserTotal.objects.bulk_create([wrong])
     VariantSums.objects.update(y=7)
     if mark == "of the release before":
         mark = f"3 {plain_mark(AggregateState.objects.get().mark)}"

@@ -106,6 +106,7 @@ def mark_of(experiment: Experiment) -> str:
     return AggregateState.objects.get(pk=experiment.pk).mark
 
 
+@pytest.mark.django_db(transaction=True)  # what the same transaction has written would count as new again
 def test_refresh__new_event_of_a_running_experiment__is_added_before_anyone_reads(running: Experiment) -> None:
     assert refresh_running(running.pk)
     mark = mark_of(running)
