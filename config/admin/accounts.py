@@ -22,8 +22,9 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from config.accounts.log import GROUP, USER, document, log_account, log_password, seen_by_staff, version_of
 from config.accounts.rights import describe_permission, exceeding, may_change, names_of, rights_of
+from config.admin.columns import column, moment
 from config.admin.conflicts import Conflict
-from config.admin.site import KeepsInput, NamedListPage, column, moment, writer
+from config.admin.site import KeepsInput, NamedListPage, writer
 from config.change_log.descriptions import compare_documents
 from config.database.locks import lock_change_log
 from config.documents import Document

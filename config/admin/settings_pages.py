@@ -14,20 +14,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
+from config.admin.columns import column, moment
 from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.filters import ChoiceFilter, DayFilter
 from config.admin.forms import DomainForm, MomentField, TextField
 from config.admin.reasons import reason_of
 from config.admin.revision import answer_revision
-from config.admin.site import (
-    Confirmation,
-    DomainAdmin,
-    ReadOnly,
-    button,
-    column,
-    moment,
-    writer,
-)
+from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, writer
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
 from config.change_log.undoing import steps, undos

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -22,15 +22,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
+from config.admin.columns import Method
 from config.admin.conflicts import ComparesVersions
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
-from config.admin.times import minute
 from config.api.failures import request_id
 from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.undoing import goes_back
@@ -332,23 +332,6 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
         return TemplateResponse(request, template, {**self.admin_site.each_context(request), **shared, **context})
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def column(
-    description: str,
-    *,
-    ordering: str | None = None,
-    empty_value: str | None = None,
-    label: bool | dict[Any, str] | None = None,
-) -> Callable[[Method], Method]:
-    """Make a method a column of a list or a read-only field; with a `label` it is a badge."""
-    decorate: Callable[[Method], Method] = display(
-        description=description, ordering=ordering, empty_value=empty_value, label=label
-    )
-    return decorate
-
-
 def button(
     description: str, *, permission: str, icon: str, variant: ActionVariant = ActionVariant.DEFAULT
 ) -> Callable[[Method], Method]:
@@ -357,16 +340,6 @@ def button(
         description=description, permissions=[permission], icon=icon, variant=variant
     )
     return decorate
-
-
-def in_two_lines(first: str, second: str) -> SafeString:
-    """Return a name with its description below, for the first column of a list."""
-    return format_html('<span class="hy-two"><strong>{}</strong><small>{}</small></span>', first, second)
-
-
-def moment(at: datetime | None) -> SafeString | None:
-    """Return a time to the minute, with the time in UTC in its tooltip."""
-    return None if at is None else minute(at)
 
 
 class ReadOnly:

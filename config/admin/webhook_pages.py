@@ -19,10 +19,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget, UnfoldAdminURLInputWidget
 
+from config.admin.columns import column, moment
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.forms import DomainForm, TextField, WordsField
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
-from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, column, moment, writer
+from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, writer
 from config.admin.times import minute
 from config.change_log.descriptions import name_kind
 from config.models import KINDS, Delivery, DeliveryState, Environment, Webhook, WebhookFormat

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -28,6 +29,8 @@ _LONGEST_SUMMARY = 160
 _LONGEST_READ = 20_000
 """The bytes of a document that a list reads in whole."""
 _LONG_LIST = "userIds"
+_LISTS_OF_USERS = (_LONG_LIST, "forcedVariants", "forced")  # the latter two have variants by user
+_MOST_USERS = 10
 _SIDES = ("before", "after")
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
@@ -40,13 +43,16 @@ _KINDS = {"api_key": "API key"}
 class DescribedChange:
     """A change in words.
 
-    `revert_address` is the page that restores the state after this change, if there is one.
+    `revert_address` is the page that restores the state after this change, if there is one. `users` are the first ids
+    of an application's users whom one version lists more often, and `more_users` how many others there are.
     """
 
     change: Change
     action: str
     lines: Sequence[str]
     revert_address: str = ""
+    users: Sequence[str] = ()
+    more_users: int = 0
 
     @property
     def kind(self) -> str:
@@ -80,7 +86,25 @@ class Comparison:
 
 
 def describe_change(change: Change) -> DescribedChange:
-    return DescribedChange(change, change.action, _describe(change, change.before, change.after))
+    before, after = Counter(_users_in(change.before)), Counter(_users_in(change.after))
+    users = sorted({*(before - after), *(after - before)})
+    shown, more = users[:_MOST_USERS], max(0, len(users) - _MOST_USERS)
+    lines = _describe(change, change.before, change.after)
+    return DescribedChange(change, change.action, lines, users=shown, more_users=more)
+
+
+def _users_in(value: object) -> Iterator[str]:
+    """Yield the ids of users that a document lists, such as those of a rule in it."""
+    if isinstance(value, list):
+        for element in value:
+            if isinstance(element, Mapping):
+                yield from _users_in(element)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if name in _LISTS_OF_USERS:
+                yield from map(str, inner or ())
+            else:
+                yield from _users_in(inner)
 
 
 class _StoredSize(Func):

@@ -24,16 +24,17 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from config.admin.columns import column, moment
 from config.admin.current_environment import current_environment
-from config.admin.site import ListPage, ReadOnly, column, moment
+from config.admin.site import ListPage, ReadOnly
 from config.admin.user_links import link_to_user
 from config.database.replica import ReplicaReads
 from events.admin.hours import read_hours
-from events.admin.named import link_to_event, page_context, refuse_name
+from events.admin.named import address_of, link_to_event, page_context, refuse_name
 from events.admin.properties import describe_properties, value_text
 from events.admin.tail import FOLLOWED, answer_arrivals
 from events.api.filters import EventFilter
-from events.models import Event, EventCount, EventQuerySet
+from events.models import Event, EventCount, EventQuerySet, newest_first
 
 _A_PAGE = 50
 _MOST_PAGES = 200
@@ -98,6 +99,9 @@ class EventList(ListPage):
             )
         return filterset.qs if filterset.is_valid() else filterset.queryset.none()
 
+    def url_for_result(self, result: Event) -> str:
+        return address_of(result)
+
 
 def _read_page(view: Callable[[], HttpResponse]) -> HttpResponse:
     """Answer a page with its events and counts from the replica, if there is one that is current.
@@ -126,7 +130,6 @@ class EventAdmin(ReadOnly, ModelAdmin):
     list_per_page = _A_PAGE
     list_max_show_all = 0
     list_select_related = False
-    ordering = ("-timestamp", "-id")
     sortable_by = ()
     actions = None
     paginator = NewestPaginator
@@ -140,10 +143,15 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return Event.objects.filter(environment=current_environment(request))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Event | None:
-        """Return the event, or one of those with this id: where tables are distributed, users may share ids."""
+        """Return the event of the user in the query, or else one with this id, which users may share on Citus."""
         with suppress(ValidationError):
-            return self.get_queryset(request).filter(pk=object_id).order_by("user_id").first()
+            events = self.get_queryset(request).filter(pk=object_id)
+            user_id = request.GET.get("userId", "").replace("\0", "")
+            return events.filter(user_id=user_id).first() or events.order_by("user_id").first()
         return None
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return newest_first()
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Allow only the parameters of the API in the query string, each of which has an index."""

@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
+from config.database.engines import is_distributed
 from config.slugs import NAME_LENGTH
 from events.admin.hours import read_hours
 from events.admin.properties import shorten_value
@@ -50,6 +51,12 @@ class ShownProperty:
     kind: str
     share: str
     examples: str
+
+
+def address_of(event: Event) -> str:
+    """Return the address of the page of one event. On Citus, users may share ids, so it names the user, too."""
+    address = reverse("admin:events_event_change", args=[event.pk])
+    return f"{address}?userId={quote(event.user_id, safe='')}" if is_distributed() else address
 
 
 def address_of_event(name: str) -> str:

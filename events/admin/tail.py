@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, JsonResponse
-from django.urls import reverse
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.user_links import address_of_user
 from config.database.commit_order import is_position
 from config.errors import DomainError
-from events.admin.named import address_of_event
+from events.admin.named import address_of, address_of_event
 from events.admin.properties import describe_properties
 from events.models import Event
 from events.queries.tail import Wanted, read_arrivals
@@ -42,7 +41,7 @@ def answer_arrivals(request: HttpRequest) -> JsonResponse:
 def _describe(event: Event) -> dict[str, Any]:
     return {
         "id": str(event.pk),
-        "address": reverse("admin:events_event_change", args=[event.pk]),
+        "address": address_of(event),
         "timestamp": event.timestamp.isoformat(),
         "event": event.name,
         "eventAddress": address_of_event(event.name),

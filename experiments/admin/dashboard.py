@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
 from django.db.models import Count
@@ -18,6 +19,7 @@ from config.admin.settings_pages import readable_in_lists
 from config.admin.webhook_pages import describe_failing
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
 from config.models import Change, Environment
+from config.timestamps import format_timestamp
 from events.admin.stopped import describe_stopped
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.panel import build_panel
@@ -63,8 +65,13 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
         lines = sparklines(environment, keys, now)
         context["stale"], context["more_stale"] = [(*pair, lines.get(pair[0].key)) for pair in stale.first], stale.more
     if changes:
-        today = [entry for entry in changes if entry.change.at >= _start_of_today(now)]
+        start = _start_of_today(now)
+        today = [entry for entry in changes if entry.change.at >= start]
         context["latest"] = changes[0]
+        if len(today) == _MOST_CHANGES:  # there may be more
+            context["all_of_today"] = (
+                f"{reverse('admin:config_change_changelist')}?{urlencode({'from': _moment(start)})}"
+            )
         context["today"] = [(entry, lines.get(entry.change.key) if _is_of_flag(entry) else None) for entry in today]
     return {**context, "title": "Overview"}
 
@@ -75,6 +82,12 @@ def _is_of_flag(entry: DescribedChange) -> bool:
 
 def _start_of_today(now: datetime) -> datetime:
     return timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _moment(start: datetime) -> str:
+    """Return the start of a day as the filter of the change log takes it: without a time if it is one of UTC."""
+    utc = start.astimezone(UTC)
+    return utc.date().isoformat() if utc.time() == time() else format_timestamp(start)
 
 
 def _latest_changes(environment: Environment) -> Sequence[DescribedChange]:

@@ -15,10 +15,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from config.admin.columns import brief, column, in_two_lines, moment, unbroken
 from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.kept_input import sent_input
-from config.admin.site import column, in_two_lines, moment, writer_here
+from config.admin.site import writer_here
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import steps, undos
 from config.documents import Document
@@ -145,7 +146,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
     @column("Experiment", ordering="key")
     def shown_key(self, experiment: Experiment) -> SafeString:
         history = getattr(experiment, "history", "")
-        about = " · ".join(filter(None, (history, experiment.owner, experiment.description[:100])))
+        about = " · ".join(filter(None, (history, experiment.owner, brief(experiment.description))))
         is_off = getattr(experiment, "is_flag_off", False)
         off = format_html(' <span class="hy-state hy-state-warning">{}</span>', "flag off") if is_off else ""
         return in_two_lines(format_html("{}{}", experiment.key, off), about)
@@ -156,7 +157,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
 
     @column("Variants")
     def shown_variants(self, experiment: Experiment) -> str:
-        return describe_split(experiment.variants)
+        return unbroken(describe_split(experiment.variants))
 
     @column("Metrics", empty_value="none")
     def shown_metrics(self, experiment: Experiment) -> str | None:

@@ -14,9 +14,10 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from config.admin.columns import brief, column, in_two_lines, moment
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
-from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
+from config.admin.site import Confirmation, DomainAdmin, writer
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
@@ -104,7 +105,7 @@ class MetricAdmin(DomainAdmin):
 
     @column("Metric", ordering="key")
     def shown_key(self, metric: Metric) -> SafeString:
-        return in_two_lines(metric.key, metric.description[:100])
+        return in_two_lines(metric.key, brief(metric.description))
 
     @column("Type", ordering="type")
     def shown_type(self, metric: Metric) -> str:

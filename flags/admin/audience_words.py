@@ -89,11 +89,6 @@ def _describe_share(number: int, users: int, period: str, *, is_exact: bool) -> 
     return f"{about} of the users seen {period}"
 
 
-def unbroken(words: str) -> str:
-    """Keep percent signs beside their numbers, so that no line begins with one."""
-    return words.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
 def percent(share: float) -> str:
     hundredths = 100 * share
     if not share:

@@ -13,10 +13,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from config import snapshot
+from config.admin.columns import brief, column, in_two_lines, moment, unbroken
 from config.admin.current_environment import current_environment, environments_of
-from config.admin.site import DomainAdmin, column, in_two_lines, moment
+from config.admin.site import DomainAdmin
 from config.models import Environment
-from flags.admin.audience_words import unbroken
 from flags.models import Flag, FlagState
 from flags.usage.staleness import stale_reasons
 from flags.words.rules import summarise_rules
@@ -59,7 +59,7 @@ class FlagList(DomainAdmin):
         tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
         return format_html(
             "{}{}",
-            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), flag.description[:100]),
+            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), brief(flag.description)),
             format_html('<span class="hy-words">{}</span>', tags) if tags else "",
         )
 

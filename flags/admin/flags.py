@@ -12,13 +12,13 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config import snapshot
+from config.admin.columns import column, moment, unbroken
 from config.admin.current_environment import current_environment
-from config.admin.site import Confirmation, column, moment, writer_here
+from config.admin.site import Confirmation, writer_here
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
-from flags.admin.audience_words import unbroken
 from flags.admin.edits import ask_before_saving_flag
 from flags.admin.flag_filters import (
     EnabledFilter,

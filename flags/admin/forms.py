@@ -108,7 +108,10 @@ class SegmentForm(DomainForm):
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
-        js = (Script("flags/segment.js", type="module", blocking="render"), Script("flags/user_ids.js", type="module"))
+        js = (
+            Script("flags/segment.js", type="module", blocking="render"),
+            Script("flags/user_ids.js", type="module", blocking="render"),
+        )
 
     def is_multipart(self) -> bool:
         # URL encoding would take six bytes for each line break, and lists can be long.

@@ -10,11 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from config.admin.columns import column, moment
 from config.admin.current_environment import current_environment
 from config.admin.forms import DomainForm, LinesField, TextField
 from config.admin.reasons import reason_of
 from config.admin.settings_pages import EnvironmentFilter, StateFilter, show_environment
-from config.admin.site import Confirmation, DomainAdmin, button, column, moment, writer
+from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.sentences import kind_words
 from config.models import Environment
 from flags.kill_switches import changes

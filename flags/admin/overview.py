@@ -11,6 +11,7 @@ from django.db.models import Count, Q, Sum
 from django.db.models.functions import TruncDay
 from django.urls import reverse
 
+from config.admin.columns import unbroken
 from config.admin.scheduled import Scheduled
 from config.models import Environment
 from flags.models import Flag, Usage
@@ -44,7 +45,7 @@ def scheduled_changes(environment: Environment, now: datetime, until: datetime) 
     for key, pk in ids:
         address = reverse("admin:flags_flag_change", args=[pk])
         for at, words in steps.get(key, ()):
-            yield Scheduled(at, key, address, words if flags[key].enabled else f"{words}; the flag is off")
+            yield Scheduled(at, key, address, unbroken(words if flags[key].enabled else f"{words}; the flag is off"))
         if key in expiries:
             yield Scheduled(expiries[key], key, address, "expires: remove it from the code, then archive it")
 

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 
 from config import snapshot
+from config.admin.columns import unbroken
 from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.kept_input import sent_input
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
@@ -20,7 +21,6 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
-from flags.admin.audience_words import unbroken
 from flags.admin.switching import Switch, ask_before_promoting, describe_changes, promotion_question
 from flags.changes import flag_changes
 from flags.changes.bulk import Written

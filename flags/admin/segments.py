@@ -11,9 +11,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config import snapshot as system
+from config.admin.columns import brief, column, in_two_lines, moment
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
-from config.admin.site import Confirmation, column, in_two_lines, moment, writer
+from config.admin.site import Confirmation, writer
 from config.change_log.descriptions import describe_differences
 from config.documents import Document, is_same
 from flags import snapshot
@@ -50,7 +51,7 @@ class SegmentAdmin(RevertPages):
 
     @column("Segment", ordering="key")
     def shown_key(self, segment: Segment) -> SafeString:
-        return in_two_lines(segment.key, segment.description[:100])
+        return in_two_lines(segment.key, brief(segment.description))
 
     @column("Users")
     def shown_members(self, segment: Segment) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from django.utils.dateformat import format as date_format
 from django.utils.safestring import SafeString
 
-from config.admin.site import moment
+from config.admin.columns import moment
 from config.models import Environment
 from flags.models import Flag
 from flags.usage.series import Interval, Outcome, UsageSeries, read_usage

@@ -92,11 +92,17 @@ def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, at:
 def _changed_field(field: str, label: str, old: Any, new: Any, at: datetime) -> Iterator[str]:
     if field == "userIds":
         yield from list_sentences(label, old or [], new or [])
+    elif field == "forced":
+        yield from list_sentences(label, _testers(old), _testers(new))
     elif field == "conditions" and old and new:
         yield from _conditions(old, new, label, at)
     else:
         words = _split if field == "split" else _field_words(field, at)
         yield from change_sentence(label, words(old) if old else "", words(new) if new else "")
+
+
+def _testers(forced: Mapping[str, str] | None) -> Sequence[str]:
+    return [f"{user} with {variant}" for user, variant in (forced or {}).items()]
 
 
 def _field_words(field: str, at: datetime) -> Callable[[Any], str]:

@@ -263,6 +263,7 @@ _DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | Non
         (_rule_path, _describe_rule),
         (rf"{_rule_path}\.(startAt|endAt)|{_rule_path}\.ramp\[\d+\]\.at", lambda value, _: _moment(value)),
         (rf"{_rule_path}\.percentage|{_rule_path}\.ramp\[\d+\]\.percentage", lambda value, _: f"{value:g} %"),
+        (rf"{_rule_path}\.group", lambda group, _: f"{group['from']:g} to {group['to']:g} % of {group['key']}"),
         (rf"{_rule_path}\.ramp", lambda steps, _: describe_ramp(steps)),
         (rf"{_rule_path}\.ramp\[\d+\]", lambda step, _: describe_ramp([step])),
         (rf"(?:{_rule_path}\.)?conditions", lambda parts, _: " and ".join(map(describe_condition, parts)) or "none"),

@@ -65,6 +65,8 @@ def addresses() -> Iterator[str]:
     yield f"experiments/experiment/user/erase/?id={user}"
     yield f"events/event/named/?event={Event.objects.latest('timestamp').name}"
     yield f"events/event/?userId={user}"
+    lists_users = Flag.objects.get(key="beta-dashboard").pk
+    yield from (f"flags/flag/{lists_users}/change/", f"flags/flag/{lists_users}/history/")
     yield "flags/flag/?q=nothing-is-called-so"
     yield f"flags/flag/promote/?flags={','.join(keys[:3])}"
     yield "experiments/experiment/add/?all=true"

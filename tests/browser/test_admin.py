@@ -13,11 +13,14 @@ from playwright.sync_api import expect
 
 from config.keys.environments import create_environment
 from config.models import Environment
+from config.slugs import KEY_LENGTH, NAME_LENGTH
 from events.recording.ingest import NewEvent, new_id, record
+from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from tests.browser.conftest import PASSWORD, Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
+from tests.factories import EventFactory
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -72,6 +75,38 @@ def test_flags__on_a_phone__open_long_words_in_the_row(visit: Visit) -> None:
     expect(words).to_contain_text("from 30 Dec 2030, 08:00 UTC")
     assert not words.evaluate(is_cut)
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_flags__on_a_wide_screen__have_no_tab_stop_that_opens_nothing(visit: Visit) -> None:
+    conditions = [{"attribute": "email", "operator": "endsWith", "value": "@shop.com"}]
+    flag_in_production(enabled=True, rules=[{"type": "attribute", "conditions": conditions}, *RULES])
+    page = visit.page
+    visit.open("/admin/flags/flag/")
+    summary, switch = (
+        page.locator("#result_list summary"),
+        page.get_by_role("switch", name="new-checkout in Production"),
+    )
+    expect(summary.locator("small")).to_be_visible()
+    switch.focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("switch", name="new-checkout in Staging")).to_be_focused()
+    page.set_viewport_size({"width": 390, "height": 844})
+    switch.focus()
+    page.keyboard.press("Tab")
+    expect(summary).to_be_focused()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_lists__with_keys_and_names_that_have_no_space__fit_the_page(visit: Visit, width: int) -> None:
+    flag_in_production(key="k" * KEY_LENGTH)
+    create_metric(key="m" * KEY_LENGTH, type="conversion", event="n" * NAME_LENGTH, actor=ACTOR, at=NOON)
+    EventFactory(name="n" * NAME_LENGTH, user_id="u" * NAME_LENGTH, timestamp=timezone.now())
+    visit.page.set_viewport_size({"width": width, "height": 844})
+    for path in ("", "flags/flag/", "experiments/metric/", "events/event/", "config/change/"):
+        visit.open(f"/admin/{path}")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == width, path
+        for table in visit.page.locator("#result_list").all():
+            assert table.evaluate("table => table.offsetWidth <= table.parentElement.clientWidth"), path
 
 
 def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:

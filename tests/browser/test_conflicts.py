@@ -30,6 +30,7 @@ def edit_with_somebody(visit: Visit) -> None:
     expect(page.get_by_role("row", name="description")).to_contain_text("TheirsMine")
     expect(page.get_by_role("row", name="rule 1, percentage")).to_contain_text("50 %25 %")
     expect(page.locator("#id_description")).to_have_value("Mine")
+    expect(page.get_by_text("Please correct")).to_have_count(0)
 
 
 @BOTH

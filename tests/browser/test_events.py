@@ -55,3 +55,21 @@ def test_tail__of_one_event__in_another_environment__says_so(visit: Visit) -> No
     other.get_by_role("button", name="Staging").click()
     expect(tail.get_by_role("status")).to_contain_text("You opened this page in another environment")
     other.close()
+
+
+LINES = """
+(cells) => cells.map((cell) => {
+  const text = document.createRange();
+  text.selectNodeContents(cell);
+  return text.getClientRects().length;
+})
+"""
+
+
+def test_properties__on_a_phone__are_not_broken_within_a_word(visit: Visit) -> None:
+    EventFactory(name="buy", timestamp=timezone.now(), properties={"currency": "EUR", "platform": "web, ios, android"})
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.open("/admin/events/event/named/?event=buy")
+    names = visit.page.get_by_role("region", name="Properties").get_by_role("rowheader")
+    expect(names).to_have_text(["currency", "platform"])
+    assert names.evaluate_all(LINES) == [1, 1]

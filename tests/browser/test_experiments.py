@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Route, expect
 
@@ -37,6 +39,9 @@ def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit,
     page.get_by_label("Value", exact=True).fill("pro")
     page.get_by_role("button", name="Add a tester").click()
     page.get_by_label("User id").fill("qa-1")
+    expect(page.get_by_role("link", name="Show the page of qa-1")).to_have_attribute(
+        "href", re.compile(r"/user/\?id=qa-1$")
+    )
     page.get_by_role("combobox", name="Variant", exact=True).select_option("green")
     page.get_by_role("combobox", name="Flag", exact=True).select_option("text")
     page.get_by_label("Key").nth(1).fill("blue")  # a variant that is renamed after the flag was chosen
@@ -134,6 +139,9 @@ def test_guided__from_a_hypothesis_to_the_start__by_keyboard(visit: Visit, produ
     page.get_by_role("combobox", name="Flag", exact=True).select_option("checkout")
     expect(page.get_by_label("What the flag serves for treatment")).to_have_value("true")
     page.get_by_role("button", name="Save and continue").press("Enter")
+    badge = page.locator(".hy-number-badge").first.bounding_box()
+    assert badge
+    assert badge["width"] >= badge["height"]  # a circle
     page.get_by_label("Key").nth(1).fill("green")
     page.get_by_label("Key").nth(1).press("Tab")
     expect(page.get_by_label("What the flag serves for green")).to_be_visible()

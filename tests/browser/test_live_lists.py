@@ -62,6 +62,7 @@ def test_list_of_flags__after_changes_elsewhere__has_them_too(visit: Visit) -> N
 
 
 def test_list_of_flags__when_a_schedule_ends__says_so(visit: Visit) -> None:
+    visit.open("/admin/flags/flag/")  # to sign in, and have all files: the list must be open before the end
     end = timezone.now() + timedelta(seconds=8)
     rule = {"type": "percentage", "percentage": 50, "endAt": format_timestamp(end)}
     flag_in_production(rules=[rule], enabled=True)

@@ -304,3 +304,20 @@ def test_rule__of_a_kind_that_the_cards_do_not_know__is_refused_as_it_was_typed(
     visit.page.get_by_role("button", name="Save", exact=True).click()
     expect(rule(visit, 1).get_by_role("alert")).to_contain_text("Must be an object")
     expect(rule(visit, 1).get_by_label("Rule as JSON")).to_have_value('{"type": "perc')
+
+
+def test_users__of_a_rule__lead_to_their_pages(visit: Visit) -> None:
+    open_flag(visit, rules=[{"type": "users", "userIds": ["ada", "a/b c"]}])
+    area = rule(visit, 1).get_by_label("User ids, one a line")
+    links = rule(visit, 1).locator("a.hy-user")
+    expect(links).to_have_text(["ada", "a/b c"])
+    area.fill("ada\n\ngrace\ngrace\n" + "\n".join(f"u{number}" for number in range(20)))
+    expect(links).to_have_count(20)
+    expect(links.nth(1)).to_have_text("grace")
+    expect(rule(visit, 1).get_by_text("and 2 more")).to_be_visible()
+    area.fill("a/b c")
+    with visit.page.expect_popup() as opened:
+        links.click()
+    expect(opened.value.get_by_role("heading", name="a/b c")).to_be_visible()
+    area.fill("")
+    expect(rule(visit, 1).get_by_text("Pages of these users")).to_be_hidden()

@@ -41,6 +41,16 @@ def test_segment__built_with_the_editor__is_stored_as_it_looks(visit: Visit) -> 
     assert made.user_ids == ["ada", "grace"]
 
 
+def test_segment__that_lists_users__leads_to_their_pages(visit: Visit) -> None:
+    segment = create_segment(key="few", user_ids=["ada"], actor=ACTOR, at=NOON)
+    visit.open(f"/admin/flags/segment/{segment.pk}/change/")
+    links = visit.page.locator("main a.hy-user")
+    expect(links).to_have_text(["ada"])
+    visit.page.fill("#id_user_ids", "ada\ngrace\n")
+    expect(links).to_have_text(["ada", "grace"])
+    assert str(links.last.get_attribute("href")).endswith("/user/?id=grace")
+
+
 def test_segment__refused__shows_the_error_at_its_field(visit: Visit) -> None:
     visit.open("/admin/flags/segment/add/")
     visit.page.fill("#id_key", "testers")

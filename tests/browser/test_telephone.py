@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transa
 
 WIDTH, HIGHEST_CARD = 390, 120
 LISTS = {
-    "experiments/experiment": (["delivery-date", "running", "hidden 50 %"], ["Metrics"]),
+    "experiments/experiment": (["delivery-date", "running", "hidden 50\N{NO-BREAK SPACE}%"], ["Metrics"]),
     "experiments/metric": (["came-back", "goal", "1 experiment"], ["version"]),
     "flags/segment": (["colleagues", "email ends with @shop.example"], ["Updated"]),
     "flags/killswitch": (["pager", "new-checkout", "live"], ["Starts with"]),

@@ -108,6 +108,7 @@ def test_event_list__never_counts__and_takes_the_same_queries_for_any_number(
     assert len({user for page in pages for user, _ in shown(page)}) == 120
 
 
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.parametrize(
     ("query", "index"), [("", "event_by_time"), ("?userId=u1", "event_by_user"), ("?event=see", "event_by_name")]
 )

@@ -172,7 +172,7 @@ def test_page__any_number_of_events__takes_the_same_queries(
         assert ["LIMIT 200" in statement for statement in read] == [True]
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 def test_page__reads_counts_and_the_newest_events__through_indexes(production: Environment) -> None:
     for at in range(600):
         EventFactory(name="see" if at % 30 == 0 else f"e{at % 40}", timestamp=NOON - at * HOUR)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
+from events.admin.named import address_of
 from tests.admin import sign_in
 from tests.conftest import NOON
 from tests.factories import EventFactory
@@ -31,7 +32,7 @@ def test_tail__from_a_position__has_what_arrived_with_its_links(
     assert "no-store" in answer["Cache-Control"]
     assert {
         "id": str(event.pk),
-        "address": f"/admin/events/event/{event.pk}/change/",
+        "address": address_of(event),
         "timestamp": "2026-01-31T12:00:00+00:00",
         "event": "b&b",
         "eventAddress": "/admin/events/event/named/?event=b%26b",

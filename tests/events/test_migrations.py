@@ -18,7 +18,7 @@ from tests.conftest import NOON
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.one_server,  # tables are spread once all migrations are applied
+    pytest.mark.one_server("tables are spread once all migrations are applied"),
 ]
 
 BEFORE = ("events", "0001_initial")

@@ -11,7 +11,7 @@ const tail = document.getElementById("hy-tail");
 const [start, stop] = ["hy-follow", "hy-unfollow"].map((id) => document.getElementById(id));
 const list = tail?.querySelector("ol");
 const status = tail?.querySelector("[role=status]");
-const seen = new Map(); // ids of the rows, which may be sent again
+const seen = new Map(); // addresses of the rows, which may be sent again
 
 let position = "";
 let number = 0;
@@ -28,15 +28,15 @@ function row(event) {
 
 /** Put new rows at the top. The row that has the focus stays, and so does what the reader has scrolled to. */
 function add(events) {
-  const fresh = events.filter((event) => !seen.has(event.id));
-  for (const event of fresh) seen.set(event.id, row(event));
+  const fresh = events.filter((event) => !seen.has(event.address));
+  for (const event of fresh) seen.set(event.address, row(event));
   const { scrollTop, scrollHeight } = list;
-  list.prepend(...fresh.map((event) => seen.get(event.id)));
+  list.prepend(...fresh.map((event) => seen.get(event.address)));
   if (scrollTop > 0) list.scrollTop = scrollTop + list.scrollHeight - scrollHeight;
-  for (const [id, old] of [...seen].slice(0, Math.max(0, seen.size - MOST_ROWS))) {
+  for (const [address, old] of [...seen].slice(0, Math.max(0, seen.size - MOST_ROWS))) {
     if (old.contains(document.activeElement)) continue;
     old.remove();
-    seen.delete(id);
+    seen.delete(address);
   }
   number += fresh.length;
 }

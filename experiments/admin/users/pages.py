@@ -84,7 +84,7 @@ class UserPages(DomainAdmin):
         if sent or request.method == "POST":
             try:
                 check_environment(request, sent.get("opened_in"))
-                messages.success(request, force_variant(self, request, user_id))
+                self.succeed(request, force_variant(self, request, user_id))
             except DomainError as refusal:
                 messages.error(request, refusal.message)
         return HttpResponseRedirect(f"{address_of_user(user_id)}#experiments")

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 from uuid import UUID
+
+from django.urls import reverse
 
 from config.admin.times import format_local
 from config.database.keyset_pagination import after
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
+from events.admin.named import address_of
 from events.admin.properties import describe_properties
 from events.models import Event
 from experiments.models import Exposure
@@ -25,12 +27,12 @@ Cursor = tuple[datetime, UUID]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event, or an exposure to a variant of an experiment. `id` is that of its page."""
+    """An event, or an exposure to a variant of an experiment. `address` is that of its page."""
 
     at: datetime
     name: str
     details: str
-    id: Any
+    address: str
     is_exposure: bool
 
 
@@ -83,11 +85,12 @@ def read_timeline(
 
 def _event(event: Event) -> Entry:
     shown = (event.experiment, event.variant, describe_properties(event.properties))
-    return Entry(event.timestamp, event.name, " · ".join(filter(None, shown)), event.pk, False)
+    return Entry(event.timestamp, event.name, " · ".join(filter(None, shown)), address_of(event), False)
 
 
 def _exposure(exposure: Exposure, experiment: str) -> Entry:
-    return Entry(exposure.exposed_at, experiment, f"exposed to {exposure.variant}", exposure.experiment_id, True)
+    address = reverse("admin:experiments_experiment_change", args=[exposure.experiment_id])
+    return Entry(exposure.exposed_at, experiment, f"exposed to {exposure.variant}", address, True)
 
 
 def _by_day(entries: Sequence[Entry]) -> list[Day]:

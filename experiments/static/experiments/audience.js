@@ -1,6 +1,7 @@
 // The editors of an experiment's audience: its conditions, its range in a group, and its testers.
 import { addButton, choice, iconButton, jsonControl, known, make, percentOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
+import { linkToUser } from "../config/user_pages.js";
 import { blankCondition, conditionFields, isCondition } from "../flags/conditions.js";
 import { objectEditor, variantKeys } from "./object_editor.js";
 
@@ -44,6 +45,11 @@ objectEditor({
   },
 });
 
+/** The link to the page of a tester, once there is an id. */
+function pageOf(user) {
+  return user.trim() ? linkToUser(user, "Show", { "aria-label": `Show the page of ${user}` }) : "";
+}
+
 objectEditor({
   name: "testers",
   watched: 'textarea[data-editor="variants"]',
@@ -59,11 +65,13 @@ objectEditor({
       const id = textInput(user, { placeholder: "user ID", "aria-label": "User ID" }, () => {
         rows[at] = [id.value, rows[at][1]];
         save(Object.fromEntries(rows));
+        page.replaceChildren(pageOf(id.value));
       });
+      const page = make("span", { class: "hy-tester-page" }, pageOf(user));
       const sees = choice(keys, variant, { "aria-label": "Variant" }, () => change(put([id.value, sees.value])));
       return make("div", { class: "hy-row hy-tester" },
         make("div", { class: "hy-field" }, id), make("span", { class: "hy-caption" }, "sees"),
-        make("div", { class: "hy-field" }, sees),
+        make("div", { class: "hy-field" }, sees), page,
         iconButton("close", `Remove ${user || "this user"}`, () => change(rows.filter((_, index) => index !== at))));
     });
     return [...cards, make("div", {}, addButton("Add a tester", () => change([...rows, ["", keys[0]?.[0] ?? ""]])))];

@@ -1,6 +1,7 @@
 // The editor of a flag's rules: a card for each rule, over the textarea that holds them as JSON.
 import { choice, field, jsonControl, keyChoice, known, labelled, linesArea, make, percentOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
+import { lineOfUsers } from "../config/user_pages.js";
 import { blankCondition, conditionRows, isCondition } from "./conditions.js";
 import { moreParts } from "./rule_parts.js";
 import { servesFields } from "./serving.js";
@@ -104,11 +105,16 @@ function percentageField(rule, { save }) {
 }
 
 function usersField(rule, { save }) {
+  const { line, show } = lineOfUsers();
   const area = linesArea(rule.userIds ?? [], { rows: 4, placeholder: "One user id a line", "aria-label": "User ids, one a line" }, (lines) => {
     rule.userIds = lines;
     save();
+    show(lines);
   });
-  return field(".userIds", "User ids", area);
+  show(rule.userIds ?? []);
+  const control = field(".userIds", "User ids", area);
+  control.append(line);
+  return control;
 }
 
 function segmentField(rule, { save }) {

@@ -1,12 +1,21 @@
 // Edits a long list of user ids by the ids to add and to remove, since typing a letter into a text of 100,000 lines takes
 // browsers a third of a second. The form still sends the textarea.
 import { labelled, linesArea, make } from "../config/elements.js";
+import { lineOfUsers } from "../config/user_pages.js";
 
 const MANY = 2_000;
 
 for (const textarea of document.querySelectorAll("textarea[name=user_ids]")) {
   const ids = textarea.value.split("\n").filter((line) => line.trim());
   if (ids.length > MANY) mount(textarea, ids);
+  else name(textarea, ids);
+}
+
+function name(textarea, ids) {
+  const { line, show } = lineOfUsers();
+  textarea.after(line);
+  textarea.addEventListener("input", () => show(textarea.value.split("\n")));
+  show(ids);
 }
 
 function mount(textarea, ids) {

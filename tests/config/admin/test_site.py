@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.admin.site import moment
+from config.admin.columns import moment
 from config.timestamps import format_timestamp
 from tests.admin import sign_in
 

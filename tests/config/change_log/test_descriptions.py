@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from config.change_log.descriptions import Comparison, compare_documents, describe_differences, describe_path
+from config.change_log.descriptions import (
+    Comparison,
+    compare_documents,
+    describe_change,
+    describe_differences,
+    describe_path,
+)
 from config.change_log.sentences import KindWords, in_past, kind_words
+from config.models import Change
 from tests.conftest import NOON
 
 KIND = "thing"
@@ -118,3 +125,33 @@ def test_comparison__of_lists_of_text__names_what_each_alone_has() -> None:
 )
 def test_sentence__in_the_past(sentence: str, expected: str) -> None:
     assert in_past(sentence) == expected
+
+
+LISTED = {"type": "users", "userIds": ["ada", "bob"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"userIds": ["ada", "bob"]}, {"userIds": ["bob", "cy"]}, ["ada", "cy"]),
+        (None, {"rules": [{"segment": "s"}, LISTED]}, ["ada", "bob"]),
+        # Another environment lists the same users.
+        (
+            {"states": {"a": {"rules": [LISTED]}, "b": {"rules": [LISTED]}}},
+            {"states": {"a": {"rules": [LISTED]}}},
+            ["ada", "bob"],
+        ),
+        ({"forcedVariants": None}, {"forcedVariants": {"ada": "blue"}}, ["ada"]),
+        ({"rules": [{"forced": {"ada": "blue"}}]}, {"rules": [{"forced": {}}]}, ["ada"]),
+        ({"description": "ada"}, {"description": "bob"}, []),
+    ],
+)
+def test_change__of_lists_of_users__names_those_of_one_side(before: Any, after: Any, expected: list[str]) -> None:
+    change = describe_change(Change(kind=KIND, before=before, after=after, at=NOON))
+    assert (list(change.users), change.more_users) == (expected, 0)
+
+
+def test_change__of_many_users__names_the_first() -> None:
+    after = {"userIds": [f"u{number:02}" for number in range(25)]}
+    change = describe_change(Change(kind=KIND, before=None, after=after, at=NOON))
+    assert (change.users[0], change.users[-1], change.more_users) == ("u00", "u09", 15)

@@ -110,7 +110,7 @@ def test_batch__name_twice_in_one_event__rejects_that_one(post: Post) -> None:
 # --- ids -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("an id belongs to one user on Citus")
 def test_batch__same_ids_inside__are_stored_once_and_answered_one_by_one(post: Post) -> None:
     ids = [str(uuid4()) for _ in range(MANY)]
     events = [event(at, id=each) for at, each in enumerate(ids)]
@@ -135,7 +135,7 @@ def test_batch__sent_again_with_more__stores_only_what_is_new(post: Post) -> Non
     assert users() == {f"user-{at}" for at in range(MANY)}
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("an id belongs to one user on Citus")
 def test_batch__id_of_another_user__is_rejected_and_the_others_are_stored(post: Post) -> None:
     taken = str(uuid4())
     acknowledged(post(batch([event(99, id=taken)])))

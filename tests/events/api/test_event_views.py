@@ -18,6 +18,7 @@ from tests.answers import data, error, next_page
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
+ids_of_all = pytest.mark.one_server("an id belongs to one user on Citus")
 pytestmark = pytest.mark.both_lanes
 
 FIELDS = ["id", "event", "userId", "timestamp", "receivedAt", "properties"]
@@ -112,8 +113,7 @@ def test_track__own_id__is_kept_and_the_same_event_again_is_a_duplicate(api):
     assert [record["properties"] for record in stored(api)] == [{"a": 1}]
 
 
-@pytest.mark.one_server
-@pytest.mark.parametrize("other", [{"userId": "v"}, {"event": "click"}])
+@pytest.mark.parametrize("other", [pytest.param({"userId": "v"}, marks=ids_of_all), {"event": "click"}])
 def test_track__own_id_of_another_event__is_a_conflict_and_is_not_stored(api, other):
     track(api, id=ID)
     found = error(api.post("/v1/events", {**VIEW, "id": ID, **other}), 400, "validation_failed")
@@ -220,7 +220,7 @@ def test_batch__sent_again__is_all_duplicates_and_still_202(api):
     assert Event.objects.count() == 3
 
 
-@pytest.mark.one_server
+@ids_of_all
 def test_batch__same_id_twice__is_accepted_once_and_conflicts_where_it_differs(api):
     statuses = batch(api, {**VIEW, "id": ID}, {**VIEW, "id": ID}, {**VIEW, "id": ID, "userId": "other"})
     assert [each["status"] for each in statuses] == ["accepted", "duplicate", "rejected"]
@@ -228,7 +228,7 @@ def test_batch__same_id_twice__is_accepted_once_and_conflicts_where_it_differs(a
     assert statuses[2]["error"]["details"][0]["code"] == "id_conflict"
 
 
-@pytest.mark.one_server
+@ids_of_all
 def test_batch__nothing_but_conflicts__is_refused(api):
     track(api, id=ID)
     found = error(

@@ -238,7 +238,7 @@ def _read(text: str) -> Any:
 # --- indexes ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.parametrize(
     ("query", "index"),
     [

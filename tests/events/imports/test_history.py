@@ -134,7 +134,7 @@ def test_import__row_of_several_lines_that_is_skipped__is_reported_with_all_of_t
     assert [line.partition(":")[0] for line in err.splitlines()] == ["skipped lines 4 to 5"]
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("an id belongs to one user on Citus")
 def test_import__id_of_another_event__is_reported_by_its_line(tmp_path: Path) -> None:
     EventFactory(id=UUID(ID), name="look")
     file = write(tmp_path, "events.ndjson", line(), line(id=ID))

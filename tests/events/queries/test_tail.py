@@ -105,7 +105,7 @@ def test_arrivals__of_more_than_can_be_shown__are_the_newest(production: Environ
     assert len(read_arrivals(production, ALL, position).events) == 2
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.django_db
 @pytest.mark.parametrize("wanted", [ALL, Wanted(event="e1"), Wanted(user_id="u", experiment="button")])
 def test_arrivals__are_read_through_the_index_of_their_arrival(production: Environment, wanted: Wanted) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import time_machine
@@ -163,6 +164,27 @@ def test_changes__of_today__are_those_since_midnight(production: Environment) ->
         changed = text_of(client.get("/admin/")).partition("Changed today")[2]
     assert "Flag fresh Created the flag" in changed
     assert "yesterday" not in changed
+
+
+@pytest.mark.parametrize(("zone", "start"), [("UTC", "2028-06-01"), ("Europe/Berlin", "2028-05-31T22:00:00.000000Z")])
+def test_changes__of_a_busy_day__lead_to_all_of_them(
+    production: Environment, settings: Any, zone: str, start: str
+) -> None:
+    settings.TIME_ZONE = zone
+    now = datetime(2028, 6, 1, 12, tzinfo=UTC)  # after the environments of the database were made
+    create_flag(key="yesterday", environment=production, actor=ACTOR, at=now - DAY)
+    with time_machine.travel(now, tick=False):
+        client = sign_in()
+        for number in range(12):
+            create_flag(key=f"f-{number:02}", environment=production, actor=ACTOR, at=now)
+            if not number:
+                assert "All changes of today" not in text_of(client.get("/admin/"))
+        page = client.get("/admin/").content.decode()
+        [address] = re.findall(r'href="([^"]+)">All changes of today', page)
+        assert dict(parse_qsl(urlsplit(address).query)) == {"from": start}
+        found = text_of(client.get(address))
+    assert [f"f-{number:02}" in found for number in range(12)] == [True] * 12
+    assert "yesterday" not in found
 
 
 def test_stale__flags__are_listed_with_their_reasons_their_usage_and_a_button(production: Environment) -> None:

@@ -96,6 +96,14 @@ def test_list__long_words__are_all_there_behind_a_disclosure(production: Environ
     ]
 
 
+def test_list__long_descriptions__end_in_dots(production: Environment) -> None:
+    for letter, length in (("a", 100), ("b", 101)):
+        create_flag(key=letter, description=letter * length, environment=production, actor=ACTOR, at=NOON)
+    page = sign_in().get(LIST).content.decode()
+    assert f"<small>{'a' * 100}</small>" in page
+    assert f"<small>{'b' * 99}…</small>" in page
+
+
 def test_switch__in_another_environment__switches_there_and_can_be_undone(
     flag: Flag, production: Environment, staging: Environment
 ) -> None:

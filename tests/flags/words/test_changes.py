@@ -9,12 +9,14 @@ import pytest
 from config.change_log.sentences import in_past, sentences
 from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS
 from tests.conftest import NOON
+from tests.flags.engine.experiments import experiment_rule
 
 GERMANY = {"attribute": "country", "operator": "equals", "value": "DE"}
 TENTH = {"type": "attribute", "conditions": [GERMANY], "percentage": 10}
 HALF = {"type": "percentage", "percentage": 50}
 LISTED = {"type": "users", "userIds": ["a", "b", "c", "d"]}
 MANY = {**GERMANY, "operator": "in", "value": ["DE", "AT", "CH", "LI"]}
+DRIVEN = {**experiment_rule(), "forced": {"ada": "treatment"}}
 
 
 def told(before: Any, after: Any, words: Any = FLAG_WORDS) -> list[str]:
@@ -50,6 +52,15 @@ def state(*rules: Any, enabled: bool = True) -> dict[str, Any]:
             *MANY["value"][:3], "FR"]}]}), [
             "Added FR to the values of country in the conditions of rule 1 in production",
             "Removed LI from the values of country in the conditions of rule 1 in production",
+        ]),
+        (state(DRIVEN), state({**DRIVEN, "forced": {"ada": "treatment", "cy": "control"}}), [
+            "Added cy with control to the testers of rule 1 in production"
+        ]),
+        (state(DRIVEN), state({**DRIVEN, "forced": {}}), [
+            "Removed ada with treatment from the testers of rule 1 in production"
+        ]),
+        (state(DRIVEN), state({**DRIVEN, "group": {"key": "g", "from": 0, "to": 12.5}}), [
+            "Set the group of rule 1 in production to 0 to 12.5 % of g"
         ]),
         ({}, {"archivedAt": "2026-01-31T12:00:00.000000Z"}, ["Archived"]),
         ({"archivedAt": "2026-01-31T12:00:00.000000Z"}, {}, ["Restored"]),

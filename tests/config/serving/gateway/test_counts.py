@@ -14,6 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 EVALUATE, TRACK, USER = "/v1/flags/f/evaluate", "/v1/events", b'{"userId": "u"}'
 EVENT = b'{"id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59", "event": "view", "userId": "%s"}'
+SAME_ID = EVENT.replace(b"view", b"click") % b"u"
 DRIVEN = {"key": "f", "serves": {"control": False, "green": True}}
 
 
@@ -93,14 +94,15 @@ def test_evaluation__for_which_no_thread_is_free__has_failed(server: Server) -> 
 @pytest.mark.parametrize("headers", [{}, {"Cookie": "a=b"}], ids=["lane", "django"])
 def test_events__sent_singly__are_counted_by_their_answer(server: Server, headers: dict[str, str]) -> None:
     with counting_anew() as counts:
-        answers = [server.ask("POST", TRACK, EVENT % user, **headers).status for user in (b"u", b"u", b"v", b"")]
+        bodies = (EVENT % b"u", EVENT % b"u", SAME_ID, EVENT % b"")
+        answers = [server.ask("POST", TRACK, body, **headers).status for body in bodies]
         server.ask("POST", TRACK, b"{}{", **headers)
     assert answers == [202, 202, 400, 400]
     assert of(counts, "events_total") == {("accepted",): 1, ("duplicate",): 1, ("rejected",): 3}
 
 
 def test_events__of_a_batch__are_counted_by_their_answers(server: Server) -> None:
-    events = b", ".join([EVENT % b"u", EVENT % b"u", EVENT % b"v", EVENT % b"", b'{"event": "buy", "userId": "u"}'])
+    events = b", ".join([EVENT % b"u", EVENT % b"u", SAME_ID, EVENT % b"", b'{"event": "buy", "userId": "u"}'])
     with counting_anew() as counts:
         assert server.ask("POST", "/v1/events/batch", b'{"events": [%s]}' % events).status == 202
         assert server.ask("POST", "/v1/events/batch", b'{"events": [{}, {}]}').status == 400

@@ -53,7 +53,7 @@ def test_track__several_events_that_wait__are_recorded_at_once_and_answered_each
 def test_track__database_fails__each_event_gets_503_and_none_is_tried_again(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("gone")
 
     server.together.is_open = False

@@ -66,7 +66,6 @@ def test_results__of_users_and_events__are_reported_in_words(running: Experiment
     assert "Day by day green lift over the control" in text
 
 
-@pytest.mark.one_server
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("metrics", [["purchase"], [f"metric-{number}" for number in range(10)]])
 def test_results__of_any_number_of_metrics__take_the_same_queries(

@@ -48,6 +48,7 @@ def test_report__of_results__has_design_verdict_figures_and_method_and_no_naviga
     assert ODD not in body
     assert body.count("<svg xmlns") == 1  # the other metric has no lift to draw
     assert 'aria-label="Menu"' not in body
+    assert 'rel="icon"' in body  # without one, browsers ask for /favicon.ico, which is missing
 
 
 def test_report__of_another_view__says_which(running: Experiment) -> None:

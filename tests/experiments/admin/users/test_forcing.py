@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -40,6 +41,16 @@ def test_force__for_a_new_user__is_written_with_its_reason() -> None:
     page = text_of(client.get(address_of_user("a/b")))
     assert "The variant is forced, so the user does not count." in page
     assert "Stop forcing" in page
+
+
+def test_force__a_variant__can_be_undone() -> None:
+    ExperimentFactory(key="e", running=True, forced_variants={"qa": "control"})
+    client = sign_in()
+    force(client, "e:green")
+    page = client.get(address_of_user("a/b"))
+    [undo] = re.findall(r'action="(/admin/config/change/\d+/undo/)"', page.content.decode())
+    client.post(undo, {"next": address_of_user("a/b")})
+    assert forced_in("e") == {"qa": "control"}
 
 
 def test_force__nothing__takes_the_variant_away_from_this_user_alone() -> None:

@@ -1,0 +1,52 @@
+"""Columns of lists, and what their cells show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from unfold.decorators import display
+
+from config.admin.times import minute
+
+_MOST_LETTERS = 100
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def column(
+    description: str,
+    *,
+    ordering: str | None = None,
+    empty_value: str | None = None,
+    label: bool | dict[Any, str] | None = None,
+) -> Callable[[Method], Method]:
+    """Make a method a column of a list or a read-only field; with a `label` it is a badge."""
+    decorate: Callable[[Method], Method] = display(
+        description=description, ordering=ordering, empty_value=empty_value, label=label
+    )
+    return decorate
+
+
+def in_two_lines(first: str, second: str) -> SafeString:
+    """Return a name with its description below, for the first column of a list."""
+    return format_html('<span class="hy-two"><strong>{}</strong><small>{}</small></span>', first, second)
+
+
+def moment(at: datetime | None) -> SafeString | None:
+    """Return a time to the minute, with the time in UTC in its tooltip."""
+    return None if at is None else minute(at)
+
+
+def brief(description: str) -> str:
+    """Return the beginning of a description, which a list has no room for."""
+    return Truncator(description).chars(_MOST_LETTERS)
+
+
+def unbroken(words: str) -> str:
+    """Keep percent signs beside their numbers, so that no line begins with one."""
+    return words.replace(" %", "\N{NO-BREAK SPACE}%")
