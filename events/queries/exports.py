@@ -20,10 +20,9 @@ from config.csv_cells import escape
 from config.database.keyset_pagination import after
 from config.database.replica import ReplicaReads
 from config.timestamps import format_timestamp
-from events.models import Event, EventQuerySet
+from events.models import Event, EventQuerySet, newest_first
 
 PAGE = 1000
-_ORDER = ("-timestamp", "-id")
 _COLUMNS = ("id", "name", "user_id", "timestamp", "received_at", "properties")
 _NAMES = ("id", "event", "userId", "timestamp", "receivedAt", "properties")
 
@@ -45,14 +44,16 @@ class Form:
 
 def pages(events: EventQuerySet) -> Iterator[Page]:
     """Yield the events in pages, newest first."""
-    rows = events.order_by(*_ORDER).values_list(*_COLUMNS)
+    order = newest_first()
+    rows = events.order_by(*order).values_list(*_COLUMNS)
     reads = ReplicaReads(Event)
     page = reads.read(lambda: list(rows[:PAGE]))
     while page:
         yield page
         if len(page) < PAGE:
             return
-        rest = rows.filter(after(_ORDER, (page[-1][3], page[-1][0])))
+        event_id, _, user_id, timestamp, *_ = page[-1]
+        rest = rows.filter(after(order, (timestamp, event_id, user_id)[: len(order)]))
         page = reads.read(partial(list, rest[:PAGE]))
 
 

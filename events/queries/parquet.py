@@ -14,9 +14,8 @@ from django.db.models import Min
 from config.database.keyset_pagination import after
 from config.database.replica import ReplicaReads
 from config.models import Environment
-from events.models import Event, EventQuerySet
+from events.models import Event, EventQuerySet, unique_order
 
-_ORDER = ("timestamp", "id")
 _COLUMNS = ("id", "name", "user_id", "timestamp", "received_at", "experiment", "variant", "properties")
 _NAMES = ("id", "event", "user_id", "timestamp", "received_at", "experiment_id", "variant", "properties")
 _PAGE = 5000
@@ -67,12 +66,14 @@ def write_day(environment: Environment, folder: Path, day: date) -> int:
 
 
 def _pages(events: EventQuerySet) -> Iterator[list[tuple[Any, ...]]]:
-    rows = events.order_by(*_ORDER).values_list(*_COLUMNS)
+    order = unique_order()
+    rows = events.order_by(*order).values_list(*_COLUMNS)
     reads = ReplicaReads(Event)
     page = reads.read(lambda: list(rows[:_PAGE]))
     while page:
         yield page
-        rest = rows.filter(after(_ORDER, (page[-1][3], page[-1][0])))
+        event_id, _, user_id, timestamp, *_ = page[-1]
+        rest = rows.filter(after(order, (timestamp, event_id, user_id)[: len(order)]))
         page = reads.read(partial(list, rest[:_PAGE])) if len(page) == _PAGE else []
 
 

@@ -62,7 +62,7 @@ def run_steps(steps: Sequence[Step], server: Server) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,  # of a machine with much else to do
         check=True,
     )
     return done.stdout.replace(server.url, ADDRESS).split("\0")[:-1]

@@ -90,6 +90,7 @@ def _repeat(ask: Callable[..., None], question: Question, must_stop: Any, counte
             time.sleep(0.01)
         except (ConnectionError, http.client.IncompleteRead):
             counted[BROKEN] += 1
+            time.sleep(0.1)  # processes that are killed together still end one after the other
         except (OSError, http.client.HTTPException) as error:
             counted[f"{ask.__name__}: {error!r}"] += 1
 

@@ -276,7 +276,7 @@ def check(ledger: Ledger, server: Server) -> None:
     """Assert that exactly the acknowledged events are stored, once and as sent, and that the
     numbers are right.
     """
-    assert not ledger.wrong, ledger.wrong[:3]
+    assert not ledger.wrong, (ledger.wrong[:3], server.failures())
     assert set(ledger.accepted.values()) <= {1}
     stored = stored_events(server)
     assert len(stored) == len({event["id"] for event in stored})

@@ -127,6 +127,11 @@ class Server:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(SECONDS_TO_STOP)
 
+    def failures(self) -> str:
+        """Return what the log says from the first defect on that it reports."""
+        _, found, after = self.log.read_text().partition(" ERROR ")
+        return f"{found}{after}"[:5000]
+
     def worker_pids(self) -> list[int]:
         """The processes that serve the API: the children of the main one, but for the one below."""
         return [pid for pid in self._children() if not _listens(pid, self.stream_port)]

@@ -88,6 +88,11 @@ def export(url: str) -> None:
         time.sleep(LOCK_SECONDS + 1)
 
 
+def outages(server: Server) -> list[str]:
+    """Return the lines of the log that say why a request was answered with 503."""
+    return [line for line in server.log.read_text().splitlines() if "unavailable" in line]
+
+
 def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
     make_server: Callable[..., Server], code_before: Path
 ) -> None:
@@ -111,5 +116,5 @@ def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
             ledger.wait_for_progress()
             assert old.stop() == 0
             ledger.wait_for_progress()
-    assert (ledger.lost, ledger.unavailable.total()) == (0, 0)
+    assert (ledger.lost, ledger.unavailable.total()) == (0, 0), [*outages(old), *outages(new)][:5]
     assert count_filled(url) == EVENTS

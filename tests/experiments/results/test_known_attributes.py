@@ -41,7 +41,7 @@ def test_known_attributes__of_some_users__are_listed_once_and_sorted(experiment:
     assert known_attributes(experiment) == ["country", "plan"]
 
 
-@pytest.mark.one_server
+@pytest.mark.one_server("the plan of PostgreSQL is read")
 def test_known_attributes__of_few_users_among_many__are_read_through_their_index(experiment: Experiment) -> None:
     for number in range(400):
         expose(experiment, number, {"plan": "pro"} if number == 399 else None)
