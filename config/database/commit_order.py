@@ -56,10 +56,11 @@ _IN_FLIGHT = (
     "SELECT transactionid::text::bigint FROM pg_locks "
     "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()"
 )
-# A worker that failed in between still has it prepared. Until that is recovered, the coordinator has a record of it.
-_RECORDED = "SELECT DISTINCT outer_xid::text::bigint FROM pg_dist_transaction WHERE outer_xid::text::bigint < %s"
+# A worker that failed in between still has it prepared. Until that is recovered, the coordinator has a record of it,
+# which the transaction itself has written: `xmin` has the last 32 bits of its number.
+_RECORDED = "SELECT DISTINCT xmin::text::bigint FROM pg_dist_transaction"
 _PREPARED = """
-    SELECT worker.result, worker.success, outer_xid::text::bigint FROM run_command_on_workers(
+    SELECT worker.result, worker.success, pg_dist_transaction.xmin::text::bigint FROM run_command_on_workers(
         $$SELECT COALESCE(string_agg(gid, ' '), '') FROM pg_prepared_xacts WHERE database = current_database()$$
     ) AS worker LEFT JOIN pg_dist_transaction ON gid = ANY (string_to_array(worker.result, ' '))
 """
@@ -152,13 +153,13 @@ def _take_distributed_mark() -> str:
         oldest, following, under_way = snapshot.split(":")
         cursor.execute(_IN_FLIGHT)
         unsettled = set(_begun_before(int(following), (number for (number,) in cursor.fetchall())))
-        cursor.execute(_RECORDED, [int(following)])
-        if {number for (number,) in cursor.fetchall()} - unsettled:
+        cursor.execute(_RECORDED)
+        if {*_begun_before(int(following), (number for (number,) in cursor.fetchall()))} - unsettled:
             cursor.execute(_PREPARED)
             for answer, has_answered, number in cursor.fetchall():
                 if not has_answered:
                     raise OperationalError(f"A worker of Citus does not answer: {answer}")
-                unsettled.update([number] if number is not None else [])
+                unsettled.update(_begun_before(int(following), [] if number is None else [number]))
     unsettled.update(int(number) for number in under_way.split(",") if number)
     listed = sorted(unsettled - {int(own)})
     return f"{identifier} {min([int(oldest), *listed])}:{following}:{','.join(map(str, listed))} {own}"

@@ -20,8 +20,8 @@ from config.database.schema import missing_migrations
 from config.database.timeouts import UNLIMITED
 from config.distribution.tables import USER, SpreadTable, spread
 
-SUPPORTED = (13,)
-"""The major versions of Citus that were tried. From 13.1 on, its catalog says what a worker has to commit."""
+SUPPORTED = (12, 13)
+"""The major versions of Citus that were tried."""
 SHARDS_A_WORKER = 2
 """How many parts a table has at first. A statement on all users is sent to each, and a new worker takes some."""
 MOST_SHARDS = 64_000
@@ -29,7 +29,6 @@ MOST_SHARDS = 64_000
 _MOST_ATTEMPTS = 20
 """To lock the tables. Each that fails takes the second after which PostgreSQL looks for deadlocks."""
 
-_TRANSACTIONS = "SELECT 1 FROM pg_attribute WHERE attrelid = 'pg_dist_transaction'::regclass AND attname = 'outer_xid'"
 _WORKERS = "SELECT COUNT(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
 _NODES = "SELECT COUNT(*) FROM pg_dist_node"
 _PREPARED = """
@@ -135,8 +134,8 @@ def _obstacles() -> Iterator[str]:
     if version is None:
         yield "The database lacks Citus; execute CREATE EXTENSION citus here and in the same database of each worker."
         return
-    if int(version.partition(".")[0]) not in SUPPORTED or _value(_TRANSACTIONS) is None:
-        yield f"The database has Citus {version}; install Citus 13.1 or a later 13."
+    if int(version.partition(".")[0]) not in SUPPORTED:
+        yield f"The database has Citus {version}; install Citus 12 or 13."
         return
     if not _value(_NODES):
         yield (

@@ -16,10 +16,10 @@ import psycopg
 
 _PAUSE = 0.1
 _SECONDS_BETWEEN_RECOVERIES = 1.0
-_NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+_NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
 _RECOVER = "SELECT recover_prepared_transactions()"
-# Recovery deletes the record of each transaction that its worker has committed.
-_IS_LEFT = "SELECT EXISTS (SELECT 1 FROM pg_dist_transaction WHERE outer_xid < %s::text::xid8)"
+# Each transaction writes a record, which recovery deletes when its worker has committed.
+_IS_LEFT = "SELECT EXISTS (SELECT 1 FROM pg_dist_transaction WHERE age(xmin) > age(%s::text::xid))"
 
 
 def settle(connection: psycopg.Connection[Any], seconds: float) -> None:

@@ -22,6 +22,7 @@ _PLACE = """
     SELECT shardid, nodeport, groupid FROM citus_shards JOIN pg_dist_node USING (nodename, nodeport)
     WHERE shardid = get_shard_id_for_distribution_column('events_event', 'u')
 """
+_RECORD = "INSERT INTO pg_dist_transaction (groupid, gid) VALUES (%s, %s) RETURNING pg_current_xact_id()::text::bigint"
 _INSERT = """
     INSERT INTO {} (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties, arrival)
     VALUES (%s, 1, 'u', 'late', now(), now(), '', '', '{{}}', %s)
@@ -61,13 +62,11 @@ def guard() -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def prepared(guard: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
     """An event that a worker has only prepared, although its transaction is committed on the coordinator."""
-    [[number]] = rows_of("SELECT pg_current_xact_id()::text::bigint")
     [[shard, port, group]] = rows_of(_PLACE)
+    [[number]] = rows_of(_RECORD, group, _GID)
     own = connection.settings_dict
     to_worker = psycopg.connect(host=own["HOST"], port=port, user=own["USER"], dbname=own["NAME"], autocommit=True)
     with to_worker as worker:
-        with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO pg_dist_transaction VALUES (%s, %s, %s::text::xid8)", [group, _GID, number])
         guard.execute("LOCK TABLE pg_dist_transaction IN SHARE MODE")
         worker.execute("BEGIN")
         worker.execute(_INSERT.format(f"events_event_{shard}"), [uuid4(), number])  # type: ignore[arg-type]
@@ -137,9 +136,7 @@ def test_commit__worker_is_lost_meanwhile__waits_until_it_has_committed(
 
 def test_commit__lost_worker_stays_away__fails_as_in_an_outage_and_is_committed(lost_worker: None) -> None:
     wrapper: Any = connection
-    [[number]] = rows_of("SELECT pg_current_xact_id()::text")
-    with connection.cursor() as cursor:
-        cursor.execute("INSERT INTO pg_dist_transaction VALUES (99, %s, %s::xid8)", [_GID, number])
+    rows_of(_RECORD, 99, _GID)
     try:
         with wrapper.statements_limited_to(1), pytest.raises(OperationalError, match="has not committed yet") as failed:
             begin_epoch()

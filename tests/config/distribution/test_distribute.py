@@ -68,7 +68,7 @@ def test_distribute__number_of_parts_that_citus_refuses__is_refused_before(numbe
 @pytest.mark.distributed
 def test_distribute__version_that_no_test_ran_on__is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SUPPORTED", (99,))
-    with pytest.raises(CommandError, match=r"install Citus 13\.1 or a later 13"):
+    with pytest.raises(CommandError, match="install Citus 12 or 13"):
         distribute()
 
 

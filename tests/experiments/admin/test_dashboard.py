@@ -83,6 +83,7 @@ def test_overview__without_permissions__shows_nothing_of_it(world: None) -> None
         assert heading not in text
 
 
+@time_machine.travel(NOON + DAY, tick=False)
 def test_overview__more_running_experiments_than_fit__has_pages(production: Environment) -> None:
     for number in range(6):
         ExperimentFactory(key=f"e-{number}", running=True)
