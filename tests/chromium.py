@@ -20,7 +20,11 @@ _FLAGS = (
     "--disable-sync",
     "--process-per-site",
     "--renderer-process-limit=1",
+    "--font-render-hinting=none",  # so that texts are as wide as in a browser with a window
 )
+
+_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first one that is installed. The shell draws no window around pages, and takes a third less processor time."""
 
 _PATIENCE = 30_000  # milliseconds, for pages on a machine that has much else to do
 
@@ -31,7 +35,7 @@ def launch_chromium() -> Iterator[Launch]:
     # Playwright's own loop runs in this thread; Django takes it for an async view that must not touch the database.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    installed = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    installed = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
         yield lambda *flags: playwright.chromium.launch(executable_path=installed, args=[*_FLAGS, *flags])

@@ -44,8 +44,8 @@ def nearly_right(draw: Any, operation: Operation) -> Any:
     """A body that the operation would accept, but for some fields that hold anything, and perhaps a field too many."""
     body = dict(operation.body)
     for name in draw(st.sets(st.sampled_from([*operation.body, *_OUTER_NAMES]), max_size=3)):
-        body[name] = draw(documents | st.lists(st.dictionaries(st.sampled_from(_INNER_NAMES), documents, max_size=5)))
-    return body | draw(st.dictionaries(texts, documents, max_size=1))
+        body[name] = draw(_VALUES)
+    return body | draw(_ONE_MORE_FIELD)
 
 
 _INNER_NAMES = [
@@ -56,6 +56,9 @@ _OUTER_NAMES = [
     "id", "key", "type", "variants", "schema", "prerequisites", "tags", "owner", "expiresAt", "offVariant",
     "clientVisible",
 ]  # fmt: skip
+# Made once: to make a strategy takes longer than to draw from it.
+_VALUES = documents | st.lists(st.dictionaries(st.sampled_from(_INNER_NAMES), documents, max_size=5))
+_ONE_MORE_FIELD = st.dictionaries(texts, documents, max_size=1)
 
 
 def try_out(world: World, method: str, target: str, body: bytes = b"", **headers: str | None) -> Answer:
