@@ -1,16 +1,22 @@
 """What need not run on every database: a fixed tenth of the broad tests and of the examples of random ones is enough
 beside another database, and tests that are marked `once` or use no database run on that one alone.
+
+Broad is a test with many cases, or one that is marked so.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 SHARE = 10
-"""One in so many of the tests marked `broad`, and of the examples of Hypothesis, runs beside another database."""
+"""One in so many cases of a broad test, and of the examples of Hypothesis, runs beside another database."""
+MOST_CASES = 5
+"""A test with more is broad."""
 
 _NEEDED = frozenset({"db", "transactional_db"})
 _FEWEST = 3
@@ -22,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--beside-another-database",
         action="store_true",
-        help=f"leave out what need not run twice: 9 in {SHARE} broad tests, and those that use no database",
+        help=f"leave out what need not run twice: 9 in {SHARE} cases of broad tests, and tests that use no database",
     )
 
 
@@ -55,17 +61,24 @@ def histories(number: int) -> settings:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("beside_another_database"):
         return
-    deselected = [item for item in items if not is_chosen(item)]
+    chosen = {*choose(items)}
+    deselected = [item for item in items if item not in chosen]
     if deselected:
         config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if is_chosen(item)]
+        items[:] = [item for item in items if item in chosen]
 
 
-def is_chosen(item: pytest.Item) -> bool:
-    """Return whether the test runs although another database runs it too. The answer is the same in every run."""
-    if item.get_closest_marker("once") or not uses_database(item):
-        return False
-    return not item.get_closest_marker("broad") or is_in_share(item.nodeid)
+def choose(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the cases that run although another database runs them too: the same in every run, and one of each test."""
+    cases_of: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if uses_database(item) and not item.get_closest_marker("once"):
+            cases_of[item.nodeid.partition("[")[0]].append(item)
+    for cases in cases_of.values():
+        if len(cases) > MOST_CASES or any(case.get_closest_marker("broad") for case in cases):
+            yield from [case for case in cases if is_in_share(case.nodeid)] or [min(cases, key=_hash)]
+        else:
+            yield from cases
 
 
 def uses_database(item: pytest.Item) -> bool:
@@ -78,3 +91,7 @@ def uses_database(item: pytest.Item) -> bool:
 def is_in_share(name: str) -> bool:
     """Return whether a hash puts the name into the fixed tenth."""
     return zlib.crc32(name.encode()) % SHARE == 0
+
+
+def _hash(item: pytest.Item) -> int:
+    return zlib.crc32(item.nodeid.encode())

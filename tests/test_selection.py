@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import selection
-from tests.selection import SHARE, is_chosen, number_of_examples
+from tests.selection import MOST_CASES, SHARE, choose, number_of_examples
 
 
 class Item:
@@ -20,13 +20,20 @@ class Item:
         return name if name in self.markers else None
 
 
-def chosen(*markers: str) -> list[str]:
-    items: list[Any] = [Item(f"tests/test_it.py::test_it[{number}]", *markers) for number in range(1_000)]
-    return [item.nodeid for item in items if is_chosen(item)]
+def chosen(*markers: str, cases: int = 1_000) -> list[str]:
+    items: list[Any] = [Item(f"tests/test_it.py::test_it[{number}]", *markers) for number in range(cases)]
+    return [item.nodeid for item in choose(items)]
 
 
-def test_broad__many__are_reduced_to_about_their_share() -> None:
-    assert 0.8 < len(chosen("broad")) * SHARE / 1_000 < 1.2
+@pytest.mark.parametrize("markers", [("broad",), (), ("system",)])
+def test_broad__many_cases__are_reduced_to_about_their_share(markers: tuple[str, ...]) -> None:
+    assert 0.8 < len(chosen(*markers)) * SHARE / 1_000 < 1.2
+
+
+@pytest.mark.parametrize(("markers", "cases"), [(("broad",), 1), (("broad",), 4)])
+def test_broad__no_case_is_in_the_share__runs_one(markers: tuple[str, ...], cases: int) -> None:
+    [case] = chosen(*markers, cases=cases)
+    assert not selection.is_in_share(case)
 
 
 def test_broad__the_same_names__give_the_same_tests() -> None:
@@ -38,8 +45,8 @@ def test_once__any_test__is_left_to_the_other_database() -> None:
 
 
 @pytest.mark.parametrize("markers", [(), ("system",)])
-def test_others__any_test__run_on_both_databases(markers: tuple[str, ...]) -> None:
-    assert len(chosen(*markers)) == 1_000
+def test_others__few_cases__run_on_both_databases(markers: tuple[str, ...]) -> None:
+    assert len(chosen(*markers, cases=MOST_CASES)) == MOST_CASES
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_test__that_uses_no_database__is_left_to_the_other_one(
     markers: tuple[str, ...], fixtures: tuple[str, ...], expected: bool
 ) -> None:
     item: Any = Item("tests/test_it.py::test_it", *markers, fixtures=fixtures)
-    assert is_chosen(item) is expected
+    assert [*choose([item])] == [item][:expected]
 
 
 @pytest.mark.parametrize(("number", "beside"), [(100, 10), (12, 3), (2, 2)])
