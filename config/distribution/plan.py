@@ -72,7 +72,7 @@ class Step:
     table: str
     words: str
     statements: Sequence[str]
-    referred: Sequence[str] = ()
+    referred: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def carry_out(plan: Plan, on_step: Callable[[Step], object]) -> None:
     with wrapper.statements_limited_to(UNLIMITED):
         with transaction.atomic(), connection.cursor() as cursor:
             # First, so that nobody can be in the way of a later step, when an earlier one has taken hours.
-            _lock(sorted({table for step in plan.steps for table in (step.table, *step.referred)}))
+            _lock(cursor, sorted({table for step in plan.steps for table in (step.table, *step.referred)}))
             for step in plan.steps:
                 on_step(step)
                 for statement in step.statements:
@@ -108,7 +108,7 @@ def carry_out(plan: Plan, on_step: Callable[[Step], object]) -> None:
         _rows(_END_OTHERS)
 
 
-def _lock(tables: Sequence[str]) -> None:
+def _lock(cursor: Any, tables: Sequence[str]) -> None:
     """Have all transactions wait that use the tables, or that ask where they are.
 
     A transaction may have read an experiment, and then ask: it waits for this one, which waits for it. PostgreSQL
@@ -117,9 +117,8 @@ def _lock(tables: Sequence[str]) -> None:
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         try:
             with transaction.atomic():  # whose savepoint gives the locks back
-                _rows(f"SELECT pg_advisory_xact_lock{SPREADING}")
-                with connection.cursor() as cursor:
-                    cursor.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+                cursor.execute(f"SELECT pg_advisory_xact_lock{SPREADING}")
+                cursor.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
             return
         except OperationalError as error:
             if attempt == _MOST_ATTEMPTS or not is_conflict(error):

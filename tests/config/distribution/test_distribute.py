@@ -126,7 +126,7 @@ def test_distribute__large_table__may_take_any_time(monkeypatch: pytest.MonkeyPa
             limits.append(cursor.fetchone())
 
     monkeypatch.setattr(plan, "_END_OTHERS", "SELECT 1")
-    plan.carry_out(plan.Plan([], [plan.Step("config_environment", "any", ["SELECT 1"])]), look)
+    plan.carry_out(plan.Plan([], [plan.Step("config_environment", "any", ["SELECT 1"], [])]), look)
     assert limits == [("0",)]
 
 
