@@ -10,17 +10,15 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 import orjson
 
 from config.csv_cells import escape
-from config.database.keyset_pagination import after
-from config.database.replica import ReplicaReads
 from config.timestamps import format_timestamp
-from events.models import Event, EventQuerySet, newest_first
+from events.models import EventQuerySet, newest_first
+from events.queries.pages import read_pages
 
 PAGE = 1000
 _COLUMNS = ("id", "name", "user_id", "timestamp", "received_at", "properties")
@@ -43,18 +41,8 @@ class Form:
 
 
 def pages(events: EventQuerySet) -> Iterator[Page]:
-    """Yield the events in pages, newest first."""
-    order = newest_first()
-    rows = events.order_by(*order).values_list(*_COLUMNS)
-    reads = ReplicaReads(Event)
-    page = reads.read(lambda: list(rows[:PAGE]))
-    while page:
-        yield page
-        if len(page) < PAGE:
-            return
-        event_id, _, user_id, timestamp, *_ = page[-1]
-        rest = rows.filter(after(order, (timestamp, event_id, user_id)[: len(order)]))
-        page = reads.read(partial(list, rest[:PAGE]))
+    """Return the events in pages, newest first."""
+    return read_pages(events, _COLUMNS, newest_first(), PAGE)
 
 
 def write(pages: Iterable[Page], form: Form) -> Iterator[bytes]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 from django.db.models import Min
 
-from config.database.keyset_pagination import after
 from config.database.replica import ReplicaReads
 from config.models import Environment
-from events.models import Event, EventQuerySet, unique_order
+from events.models import Event, unique_order
+from events.queries.pages import read_pages
 
 _COLUMNS = ("id", "name", "user_id", "timestamp", "received_at", "experiment", "variant", "properties")
 _NAMES = ("id", "event", "user_id", "timestamp", "received_at", "experiment_id", "variant", "properties")
@@ -55,7 +54,7 @@ def write_day(environment: Environment, folder: Path, day: date) -> int:
     number = 0
     try:
         with parquet.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-            for page in _pages(events):
+            for page in read_pages(events, _COLUMNS, unique_order(), _PAGE):
                 columns = [[*column] for column in zip(*map(_cells, page), strict=True)]
                 writer.write_table(pyarrow.table(columns, schema=schema))
                 number += len(page)
@@ -63,18 +62,6 @@ def write_day(environment: Environment, folder: Path, day: date) -> int:
     finally:
         unfinished.unlink(missing_ok=True)
     return number
-
-
-def _pages(events: EventQuerySet) -> Iterator[list[tuple[Any, ...]]]:
-    order = unique_order()
-    rows = events.order_by(*order).values_list(*_COLUMNS)
-    reads = ReplicaReads(Event)
-    page = reads.read(lambda: list(rows[:_PAGE]))
-    while page:
-        yield page
-        event_id, _, user_id, timestamp, *_ = page[-1]
-        rest = rows.filter(after(order, (timestamp, event_id, user_id)[: len(order)]))
-        page = reads.read(partial(list, rest[:_PAGE])) if len(page) == _PAGE else []
 
 
 def _cells(row: tuple[Any, ...]) -> tuple[Any, ...]:
