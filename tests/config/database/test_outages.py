@@ -185,8 +185,7 @@ def test_call__in_a_worker__is_made_by_another_thread(threads: None) -> None:
 
 def test_call__that_hangs_in_a_worker__holds_no_caller(threads: None, release: threading.Event) -> None:
     circuit = Circuit("testing", patience=0.01)
-    with pytest.raises(OperationalError, match="does not answer"):
-        circuit.call(release.wait)
+    hang_in(circuit, release)
     assert is_closed_to_calls(circuit)
     release.set()
     wait_until(lambda: not circuit._running)
@@ -196,8 +195,7 @@ def test_call__that_hangs_in_a_worker__holds_no_caller(threads: None, release: t
 def test_call__no_thread_is_free__is_given_up_and_not_made_later(threads: None, release: threading.Event) -> None:
     made: list[str] = []
     hanging = Circuit("hanging", patience=0.01)
-    with pytest.raises(OperationalError):
-        hanging.call(release.wait)
+    hang_in(hanging, release)
     with pytest.raises(OperationalError):
         Circuit("testing", patience=0.01).call(made.append, "too late")
     release.set()
@@ -205,6 +203,19 @@ def test_call__no_thread_is_free__is_given_up_and_not_made_later(threads: None, 
     patient = Circuit("patient", patience=600)
     patient.call(made.append, "in time")
     assert made == ["in time"]
+
+
+def hang_in(circuit: Circuit, release: threading.Event) -> None:
+    """Have the only thread make a call that hangs. One that it has not begun in time is given up, and made again."""
+    has_begun = threading.Event()
+
+    def hang() -> None:
+        has_begun.set()
+        release.wait()
+
+    while not has_begun.is_set():
+        with pytest.raises(OperationalError, match="does not answer"):
+            circuit.call(hang)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
