@@ -1,4 +1,4 @@
-"""Reading the sums of totals by the values of a user attribute, in one statement."""
+"""Reading the sums of totals by the values of a user attribute: one statement finds these, and another adds up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from django.db import connection
 
-from experiments.aggregates.dialects import JSON_TEXT, planned
+from experiments.aggregates.dialects import JSON_TEXT, Parameters, fetch, planned
 from experiments.aggregates.mature_sums import Maturity, boundaries_of, froze_with_everybody
 from experiments.aggregates.quantiles import Quantiles, compute_groups, has_quantiles
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
@@ -27,6 +27,7 @@ _MOST_EXACT = 2.0**53
 
 # The value is JSON, so that `true`, 1 and "1" differ, but 1 and 1.0 do not. SQLite's JSON paths are avoided because
 # their meaning differs between versions.
+_JSON = {"postgresql": "{}::jsonb", "sqlite": "{}"}
 _VALUE = {
     "postgresql": "attributes -> {}::text",
     "sqlite": f"(SELECT {JSON_TEXT} FROM json_each(attributes) WHERE key = {{}})",  # noqa: S608 (no data)
@@ -76,14 +77,15 @@ def read_breakdown(
 
     `caps` are those in force (see `variant_sums.read_caps`); at most `most` values have a slice of their own. Metrics
     with a window count the users who are mature at the moment `at`, or everybody, by `maturity` or if there is no
-    moment. The sums take one statement, and each metric that is a quantile takes one for each of the `splits` of
-    phases, which reads events; frozen results have none. If `is_computed`, everything comes from events, and not from
-    stored totals: of an experiment as if it had been stopped at the moment (see `as_of.as_if_stopped`).
+    moment. The values and the sums take a statement each. Each metric that is a quantile takes one for each of the
+    `splits` of phases, which reads events; frozen results have none. If `is_computed`, everything comes from events,
+    and not from stored totals: of an experiment as if it had been stopped at the moment (see `as_of.as_if_stopped`).
     """
     query, boundaries = TotalsQuery(experiment), _boundaries(experiment, at)
     is_limited = maturity == "mature"
     source = query.totals(None) if is_computed else None
-    rows = _with_values(experiment, attribute, phases, most, source, query.parameters.put)
+    own = _own_values(experiment, attribute, phases, most)
+    rows = _with_values(experiment, attribute, phases, own, source, query.parameters.put)
     metrics = counted(experiment, caps)
     if is_limited:
         metrics = [_limited(metric, boundaries) for metric in metrics]
@@ -100,7 +102,7 @@ def read_breakdown(
             by_phase.setdefault(key, {}).setdefault(phase, {}).setdefault(label, {})[variant] = totals
     quantiles = []
     if by_phase and has_quantiles(experiment) and (is_computed or experiment.frozen_at is None):
-        users = partial(_with_values, experiment, attribute, phases, most, None)
+        users = partial(_with_values, experiment, attribute, phases, own, None)
         quantiles = [_quantiles(experiment, at if is_limited else None, users, split) for split in splits]
     slices = []
     for (name, is_rest), sums in by_phase.items():
@@ -141,32 +143,47 @@ def _quantiles(
     return quantiles
 
 
+def _own_values(experiment: Experiment, attribute: str, phases: Phases, most: int) -> Sequence[str]:
+    """Return the most frequent values as JSON, at most so many."""
+    parameters = Parameters()
+    exposed = _exposed(experiment, attribute, phases, parameters.put)
+    statement = f"""
+        SELECT value FROM ({exposed}) AS exposed WHERE value IS NOT NULL
+        GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT {parameters.put(most)}
+    """  # noqa: S608 (no data)
+    return [value for (value,) in fetch(statement, parameters)]
+
+
 def _with_values(
     experiment: Experiment,
     attribute: str,
     phases: Phases,
-    most: int,
+    own: Sequence[str],
     source: str | None,
     put: Callable[[Any], str],
 ) -> str:
-    """Return SQL for the rows of totals, each with its value as `name`, or with `is_rest`.
+    """Return SQL for the rows of totals, each with its value as `name` if it is one of `own`, or with `is_rest`.
 
     `source` is SQL for the totals; None stands for those that are stored.
     """
     source = source or f"SELECT * FROM {UserTotal._meta.db_table} WHERE experiment_id = {put(experiment.pk)}"  # noqa: S608
-    until = "" if experiment.stopped_at is None else f" AND exposed_at <= {put(experiment.stopped_at)}"
-    within = "" if phases is None else f" AND phase IN ({', '.join(map(put, sorted(phases)))})"
+    names = [f"({_JSON[connection.vendor].format(put(value))})" for value in (own or [None])]
     return f"""(
-        WITH exposed AS (
-            SELECT user_id, {_VALUE[connection.vendor].format(put(attribute))} AS value
-            FROM {Exposure._meta.db_table} WHERE experiment_id = {put(experiment.pk)}{until}{within}
-        ), named AS (
-            SELECT value AS name FROM exposed WHERE value IS NOT NULL
-            GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT {put(most)}
-        )
+        WITH exposed AS ({_exposed(experiment, attribute, phases, put)}),
+            named (name) AS (VALUES {", ".join(names)})
         SELECT total.*, name, value IS NOT NULL AND name IS NULL AS is_rest
         FROM ({source}) AS total JOIN exposed ON exposed.user_id = total.user_id LEFT JOIN named ON name = value
     ) AS sliced"""  # noqa: S608 (no data)
+
+
+def _exposed(experiment: Experiment, attribute: str, phases: Phases, put: Callable[[Any], str]) -> str:
+    """Return SQL for the users who count, and their values as JSON."""
+    until = "" if experiment.stopped_at is None else f" AND exposed_at <= {put(experiment.stopped_at)}"
+    within = "" if phases is None else f" AND phase IN ({', '.join(map(put, sorted(phases)))})"
+    return f"""
+        SELECT user_id, {_VALUE[connection.vendor].format(put(attribute))} AS value
+        FROM {Exposure._meta.db_table} WHERE experiment_id = {put(experiment.pk)}{until}{within}
+    """  # noqa: S608 (no data)
 
 
 def _parse(name: str | None) -> str | bool | float | None:

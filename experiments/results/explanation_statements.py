@@ -5,9 +5,11 @@ It shares nothing with the SQL of the totals, so that an explanation is an indep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 import orjson
@@ -112,7 +114,7 @@ def count_steps(
 
     This takes one statement, which reads all events of the name in the environment.
     """
-    query, parameters = _of_users(experiment, selection, variant)
+    query, parameters = _of_users(experiment, selection, variant, "LEFT JOIN")
     steps = range(len(selection.conditions) + 1)
     figures = [f"COALESCE(SUM(left_{step}), 0), COUNT(*) FILTER (WHERE left_{step} > 0)" for step in steps]
     if cap is None:
@@ -138,10 +140,14 @@ def find_percentile(experiment: Experiment, selection: Selection, percent: float
     Return None without such values, and where the percentile is below 0, because users without events count as 0.
     """
     query, parameters = _of_users(experiment, selection, None)
-    ranked = "SELECT y, ROW_NUMBER() OVER (ORDER BY y) AS nth, COUNT(*) OVER () AS users FROM of_user WHERE y <> 0"
-    nearest = f"SELECT y FROM ({ranked}) AS ranked WHERE 100 * nth >= %s * users ORDER BY nth LIMIT 1"  # noqa: S608 (no data)
-    rows = _fetch(f"{query} {nearest}", [*parameters, percent])
-    return float(rows[0][0]) if rows and rows[0][0] > 0 else None
+    [[users]] = _fetch(f"{query} SELECT COUNT(*) FROM of_user WHERE y <> 0", parameters)  # noqa: S608 (no data)
+    if not users:
+        return None
+    # From above, few values are sorted, and sent by the workers of Citus, to which a rank for each user would be all.
+    rank = users - math.ceil(Fraction(str(percent)) * users / 100)
+    statement = f"{query} SELECT y FROM of_user WHERE y <> 0 ORDER BY y DESC LIMIT 1 OFFSET {rank}"  # noqa: S608 (no data)
+    [[value]] = _fetch(statement, parameters)
+    return float(value) if value > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +163,7 @@ class Row:
 
 def read_rows(experiment: Experiment, variant: str | None, selection: Selection) -> Iterator[Row]:
     """Yield the events that meet all conditions of a selection. Without a variant, those of all variants."""
-    query, parameters = _of_users(experiment, selection, variant)
+    query, parameters = _tested(experiment, selection, variant)
     statement = f"""{query} SELECT user_id, phase, name, counted_at, properties FROM tested
         WHERE passed = {len(selection.conditions)}"""  # noqa: S608 (no data)
     for user_id, phase, name, counted_at, properties in _fetch(statement, parameters):
@@ -166,28 +172,42 @@ def read_rows(experiment: Experiment, variant: str | None, selection: Selection)
         yield Row(user_id, phase, name, moment, read)
 
 
-def _of_users(experiment: Experiment, selection: Selection, variant: str | None) -> tuple[str, list[Any]]:
+def _of_users(
+    experiment: Experiment, selection: Selection, variant: str | None, join: str = "JOIN"
+) -> tuple[str, list[Any]]:
     """Return the beginning of a query that defines `of_user`, and its parameters.
 
     `of_user` has a row for each user with events of the name: how many each condition leaves, and the value `y`.
-    Without a variant, the exposed users are those of all variants.
+    """
+    query, parameters = _tested(experiment, selection, variant, join)
+    steps = range(len(selection.conditions) + 1)
+    left = [f"COUNT(*) FILTER (WHERE passed >= {step}) AS left_{step}" for step in steps]
+    columns = f"user_id, phase, {', '.join(left)}, {_value(selection)} AS y"
+    return f"{query}, of_user AS (SELECT {columns} FROM tested GROUP BY user_id, phase)", parameters  # noqa: S608 (no data)
+
+
+def _tested(
+    experiment: Experiment, selection: Selection, variant: str | None, join: str = "JOIN"
+) -> tuple[str, list[Any]]:
+    """Return the beginning of a query that defines `tested`, and its parameters.
+
+    `tested` has a row for each event of the name: how many of the conditions it passed. With LEFT JOIN it has those of
+    users who are not exposed, too. Without a variant, the exposed users are those of all variants. Each part is used
+    once, because Citus has the coordinator store what is used twice.
     """
     conditions = selection.conditions
     passed = " ".join(f"WHEN ({condition.sql}) IS NOT TRUE THEN {step}" for step, condition in enumerate(conditions))
-    left = [f"COUNT(*) FILTER (WHERE passed >= {step}) AS left_{step}" for step in range(len(conditions) + 1)]
     exposed, parameters = _exposed(experiment, variant)
     own = dialect()
     query = f"""
         WITH exposed AS ({exposed}), happened AS (
             SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase,
                 event.name, event.properties, {own.amount} AS amount, {own.currency} AS currency
-            FROM {Event._meta.db_table} AS event LEFT JOIN exposed ON exposed.user_id = event.user_id
+            FROM {Event._meta.db_table} AS event {join} exposed ON exposed.user_id = event.user_id
             WHERE event.environment_id = %s AND event.name IN ({", ".join(["%s"] * len(selection.events))})
         ), tested AS (
             SELECT user_id, phase, amount, name, counted_at, properties,
                 CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
-        ), of_user AS (
-            SELECT user_id, phase, {", ".join(left)}, {_value(selection)} AS y FROM tested GROUP BY user_id, phase
         )"""  # noqa: S608 (no data)
     of_conditions = [parameter for condition in conditions for parameter in condition.parameters]
     return query, [*parameters, selection.property, experiment.environment_id, *selection.events, *of_conditions]

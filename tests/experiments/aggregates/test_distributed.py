@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,10 +15,13 @@ from django.db import connection
 from config.distribution.tables import spread
 from config.models import Environment
 from events.recording.ingest import record
+from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.checking import check_sums
 from experiments.aggregates.refresh import refresh
+from experiments.aggregates.variant_sums import read_caps
 from experiments.models import Experiment
-from experiments.results.computing import analyse_experiment
+from experiments.results.computing import analyse_experiment, explain_metric
+from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
 from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
 
@@ -79,4 +83,29 @@ def test_results__of_all_kinds__pull_no_user(shop: Experiment) -> None:
     refresh(shop, LATER)
     with plans() as found:
         analyse_experiment(shop, LATER, daily=list(METRICS))
+    assert pulled(found) == []
+
+
+@pytest.fixture
+def measured(production: Environment) -> Experiment:
+    """An experiment with metrics of all kinds."""
+    experiment = make_experiment(production)
+    history = History(experiment, Random(1))
+    for _ in range(20):
+        history.record()
+        history.assign()
+    return experiment
+
+
+def test_breakdown__of_metrics_of_all_kinds__pulls_no_user(measured: Experiment) -> None:
+    refresh(measured, LATER)
+    with plans() as found:
+        read_breakdown(measured, "plan", read_caps(measured), at=LATER, splits=[[1]])
+    assert pulled(found) == []
+
+
+@pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS])
+def test_explain_metric__of_any_kind__pulls_no_user(measured: Experiment, metric: str) -> None:
+    with plans() as found:
+        explain_metric(measured, metric, "green", at=LATER)
     assert pulled(found) == []
