@@ -4,8 +4,10 @@ deletes them; no event is ever changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import models
 from django.db.models import F, Q
@@ -37,6 +39,17 @@ def unique_order() -> tuple[str, ...]:
 
 def newest_first() -> tuple[str, ...]:
     return tuple(f"-{column}" for column in unique_order())
+
+
+def has_key(keys: Sequence[tuple[UUID, str]]) -> tuple[str, list[Any]]:
+    """Return SQL for Citus, and its parameters, that says whether an event has one of these ids and users.
+
+    Users are named on their own, too, so that only their servers are asked. Thousands of pairs as conditions of their
+    own would take seconds to plan.
+    """
+    ids, users = map(list, zip(*keys, strict=True))
+    condition = "user_id = ANY (%s) AND (id, user_id) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))"
+    return condition, [sorted({*users}), ids, users]
 
 
 class EventQuerySet(models.QuerySet["Event"]):

@@ -17,15 +17,15 @@ from uuid import UUID
 import msgspec
 import orjson
 from django.db import DatabaseError, connection
-from django.db.models import F
-from django.db.models.fields.tuple_lookups import TupleIn
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import CURRENT
 from config.database.engines import Engine, engine, is_distributed
 from config.database.group_commit import BeginAgain
 from config.database.insertion import adapt_row, as_uuid, breaks_constraint, were_all_new
 from config.database.insertion import insert as insert_rows
-from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet
+from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet, has_key
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 
 _LEAST_AT_ONCE = {Engine.SQLITE: 16, Engine.POSTGRESQL: 16, Engine.CITUS: 1}
@@ -112,12 +112,10 @@ def identity() -> Callable[[NewEvent | Event], Identity]:
 
 def stored(events: Sequence[NewEvent]) -> EventQuerySet:
     """Return the stored events with the identities of these, which must be distinct."""
-    with_these_ids = Event.objects.filter(pk__in=[event.id for event in events])
     if not is_distributed():
-        return with_these_ids
-    same = TupleIn((F("id"), F("user_id")), [(event.id, event.user_id) for event in events])
-    # Users are named on their own, too, so that only their servers are asked.
-    return with_these_ids.filter(same, user_id__in={event.user_id for event in events})
+        return Event.objects.filter(pk__in=[event.id for event in events])
+    keys = [(event.id, event.user_id) for event in events]
+    return Event.objects.filter(RawSQL(*has_key(keys), output_field=BooleanField()))  # noqa: S611 (no data)
 
 
 class _Care:

@@ -16,7 +16,7 @@ from django.db.models.expressions import RawSQL
 from config.database.engines import Engine, engine, is_distributed
 from config.database.two_phases import commit_in_two_phases
 from events.counts import storage
-from events.models import Event, EventQuerySet
+from events.models import Event, EventQuerySet, has_key
 
 AT_ONCE = 5000
 
@@ -31,8 +31,6 @@ _DELETE = {
     Engine.POSTGRESQL: (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
     Engine.SQLITE: (RawSQL("rowid", ()), _ROWS.format("rowid IN ({})")),
 }
-# Places on several servers say nothing. Users are named on their own, too, so that only their servers are asked.
-_DELETE_BY_KEY = _ROWS.format("user_id = ANY (%s) AND (id, user_id) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,14 @@ def _delete_by_place(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
 
 
 def _delete_by_key(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
-    """Delete in two statements, because Citus locks no rows of a query on several servers.
+    """Delete by ids and users, because places on several servers say nothing.
 
-    If another transaction deletes all of the chosen rows in between, others are chosen.
+    This takes two statements, because Citus locks no rows of a query on several servers. If another transaction deletes
+    all of the chosen rows in between, others are chosen.
     """
     while keys := [*oldest.values_list("pk", "user_id")[:AT_ONCE]]:
-        ids, users = zip(*keys, strict=True)
-        if rows := _rows(_DELETE_BY_KEY, [sorted({*users}), [*ids], [*users]]):
+        condition, parameters = has_key(keys)
+        if rows := _rows(_ROWS.format(condition), parameters):
             return rows
     return []
 

@@ -167,7 +167,8 @@ def _with_values(
     `source` is SQL for the totals; None stands for those that are stored.
     """
     source = source or f"SELECT * FROM {UserTotal._meta.db_table} WHERE experiment_id = {put(experiment.pk)}"  # noqa: S608
-    names = [f"({_JSON[connection.vendor].format(put(value))})" for value in (own or [None])]
+    some: Sequence[str | None] = own or [None]  # because VALUES wants at least one
+    names = [f"({_JSON[connection.vendor].format(put(value))})" for value in some]
     return f"""(
         WITH exposed AS ({_exposed(experiment, attribute, phases, put)}),
             named (name) AS (VALUES {", ".join(names)})
