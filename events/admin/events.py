@@ -143,11 +143,12 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return Event.objects.filter(environment=current_environment(request))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Event | None:
-        """Return the event of the user in the query, or else one with this id, which users may share on Citus."""
+        """Return the event with this id of the user in the query, if it names one: on Citus, users may share an id."""
         with suppress(ValidationError):
             events = self.get_queryset(request).filter(pk=object_id)
-            user_id = request.GET.get("userId", "").replace("\0", "")
-            return events.filter(user_id=user_id).first() or events.order_by("user_id").first()
+            if user_id := request.GET.get("userId", "").replace("\0", ""):
+                events = events.filter(user_id=user_id)
+            return events.order_by("user_id").first()
         return None
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:

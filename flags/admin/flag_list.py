@@ -19,7 +19,7 @@ from config.admin.site import DomainAdmin
 from config.models import Environment
 from flags.models import Flag, FlagState
 from flags.usage.staleness import stale_reasons
-from flags.words.rules import summarise_rules
+from flags.words.rules import describe_audience
 from flags.words.upcoming import next_step
 
 _LONG = ("variants", "schema", "prerequisites")
@@ -90,7 +90,7 @@ class FlagList(DomainAdmin):
                     address,
                     f"{flag.key} in {environment.name}",
                 )
-            return format_html("{}{}", state, _words(summarise_rules(rules, now), is_on=is_on, is_here=is_here))
+            return format_html("{}{}", state, _words(describe_audience(rules, now, is_on=is_on), is_here=is_here))
 
         if is_here:
 
@@ -109,15 +109,15 @@ class FlagList(DomainAdmin):
         return switch
 
 
-def _words(summary: str, *, is_on: bool, is_here: bool) -> SafeString:
-    """Return for whom a flag is on, or would be on. For all flags that are off and have no rules, that is everyone.
+def _words(audience: str, *, is_here: bool) -> SafeString:
+    """Return for whom a flag is on, or would be on.
 
     The style sheet shows the first lines of many words, and all of them once they are opened. None is left out here,
     because the last step of a ramp may matter most. A phone has those of the current environment only.
     """
-    if not is_on and summary == "everyone":
+    if not audience:
         return SafeString("")
-    words = unbroken(summary if is_on else f"if on: {summary}")
+    words = unbroken(audience)
     if len(words) > _LONG_WORDS:
         return format_html('<details class="hy-long"><summary><small>{}</small></summary></details>', words)
     if is_here and len(words) > _SHORT:

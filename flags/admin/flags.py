@@ -46,7 +46,7 @@ from flags.changes.undoing import undo
 from flags.models import Flag, FlagQuerySet, FlagState, Segment
 from flags.usage.staleness import with_stale_reasons
 from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS, TYPES
-from flags.words.rules import operator_choices, summarise_rules
+from flags.words.rules import describe_audience, operator_choices, summarise_rules
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at", "client_visible")
@@ -220,7 +220,10 @@ def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, 
     """Return the states of the flag in the other environments, each with its rules in words."""
     states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=environment).select_related("environment")
     now = timezone.now()
-    return [(state, unbroken(summarise_rules(state.rules, now))) for state in states.order_by("environment__key")]
+    return [
+        (state, unbroken(describe_audience(state.rules, now, is_on=state.enabled)))
+        for state in states.order_by("environment__key")
+    ]
 
 
 def _known_flags(flag_id: Any) -> KnownFlags | None:

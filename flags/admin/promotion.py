@@ -29,7 +29,7 @@ from flags.changes.promotion import fingerprint, promote
 from flags.changes.properties import OFF
 from flags.models import Flag
 from flags.snapshot import configuration
-from flags.words.rules import summarise_rules
+from flags.words.rules import describe_audience
 
 _MOST_FLAGS = 50
 _MOST_LINES = 12
@@ -211,7 +211,11 @@ def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagP
         (document or {"states": {}})["states"].get(target.key, OFF) for document in (written.before, written.after)
     )
     standings = [
-        (when, "on" if state["enabled"] else "off", unbroken(summarise_rules(state["rules"], now)))
+        (
+            when,
+            "on" if state["enabled"] else "off",
+            unbroken(describe_audience(state["rules"], now, is_on=state["enabled"])),
+        )
         for when, state in ((f"{target.name} now", before), (f"{target.name} then", after))
     ]
     lines = describe_differences(before, after, flag_changes.KIND, now)

@@ -90,6 +90,14 @@ def summarise_rules(rules: Sequence[Rule], at: datetime) -> str:
     return _summarise(rules, Wording(at))
 
 
+def describe_audience(rules: Sequence[Rule], at: datetime, *, is_on: bool) -> str:
+    """Return whom the rules match. A flag that is off has `if on: 25 % of everyone`, or nothing if that is everyone."""
+    users = summarise_rules(rules, at)
+    if is_on:
+        return users
+    return "" if users == "everyone" else f"if on: {users}"
+
+
 def describe_state(state: Mapping[str, Any], at: datetime) -> str:
     """Return for whom a flag is on: `on for everyone from 26 Nov 2026, 09:00 UTC`.
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from flags.engine.bucketing import BUCKETS
 from flags.engine.timestamps import parse_timestamp
-from flags.words.moments import describe_moment
+from flags.words.moments import describe_moment, describe_start
 from flags.words.rules import describe_condition
+from flags.words.schedules import describe_ended
 
 Trace = Mapping[str, Any]
 
@@ -108,7 +109,7 @@ def _why(trace: Trace, environment_name: str, served: int | None) -> str:
         "disabled": f"The flag is off in {environment_name}, so its rules are ignored.",
         "prerequisite_failed": f"This user does not meet the prerequisite {unmet}.",
         "rule_match": f"Rule {served} is the first that matches this user.",
-        "no_rule_match": "The rule does not match this user."
+        "no_rule_match": f"The rule {_mismatch(trace['rules'][0])}."
         if count == 1
         else f"None of the {count} rules matches this user.",
         "default": "The flag is on, and has no rules but the experiment's, which does not match this user."
@@ -175,9 +176,22 @@ def _verdict(rule: Trace, tone: str, served: int | None, reason: str) -> str:
     if tone == "served":
         return f"decides{what}"
     if tone == "passed":
-        return "does not match the user"
+        return _mismatch(rule)
     why = f"rule {served} comes first" if served else _UNREACHED.get(reason, "it was not evaluated")
     return f"would match the user, but {why}"
+
+
+def _mismatch(rule: Trace) -> str:
+    """Say why the rule does not match: where it is off, or by the clock, it matches nobody."""
+    for step in rule.get("assignment", rule)["steps"]:
+        if step["test"] == "enabled" and not step["passed"]:
+            return "is off"
+        if step["test"] == "schedule" and not step["passed"]:
+            now = parse_timestamp(step["now"])
+            if "startAt" in step and (start := parse_timestamp(step["startAt"])) > now:
+                return f"applies from {describe_start(start)}"
+            return describe_ended(parse_timestamp(step["endAt"]), now)
+    return "does not match this user"
 
 
 # steps

@@ -301,7 +301,7 @@ def test_change__opened_in_another_environment__is_refused(flag: Flag) -> None:
 
 
 def test_change_page__shows_how_the_flag_stands_elsewhere(flag: Flag) -> None:
-    assert "Other environments Staging off 25 % of everyone" in text_of(sign_in().get(address("change", flag)))
+    assert "Other environments Staging off if on: 25 % of everyone" in text_of(sign_in().get(address("change", flag)))
 
 
 def test_delete__confirmed__goes_through_the_domain(flag: Flag) -> None:

@@ -61,7 +61,7 @@ def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: Adm
 
     assert "Promote a from Staging to Production" in text_of(page)
     assert "This copies whether the flag is on, and its rules, from Staging to Production" in text_of(page)
-    assert "Production now off everyone Production then on 50 % of everyone" in text_of(page)
+    assert "Production now off Production then on 50 % of everyone" in text_of(page)
     assert "Switch on Add a rule: 50 % of everyone" in text_of(page)
     assert revision() == before
 
@@ -110,7 +110,7 @@ def test_page__the_other_way__writes_the_other_environment(admin: AdminClient, h
     page = admin.post(page_of("a"), {"way": "production:staging", "flags": "a"})
 
     assert "Promote a from Production to Staging" in text_of(page)
-    assert "Staging now on 50 % of everyone Staging then off everyone" in text_of(page)
+    assert "Staging now on 50 % of everyone Staging then off" in text_of(page)
     answer = admin.post(page_of("a"), confirmed(page))
     assert messages_of(answer) == ["a is promoted from Production to Staging."]
     assert (on_in("a", "production"), on_in("a", "staging")) == (False, False)

@@ -51,15 +51,13 @@ def test_list__rule_with_a_schedule__says_from_when_it_is_on(
 
 
 def test_form__other_environments__have_words_about_their_schedules(flag: Flag) -> None:
-    assert "Other environments Staging off no one: the rule ended 2 Mar 2025" in page(flag, "change")
+    assert "Other environments Staging off if on: no one: the rule ended 2 Mar 2025" in page(flag, "change")
 
 
 def test_promotion__of_schedules__shows_both(flag: Flag) -> None:
     shown = page(flag, "promote")
-    assert (
-        "Production now on everyone from 1 Jan 2999, 09:00 UTC Production then off no one: the rule ended 2 Mar 2025"
-        in shown
-    )
+    now = "Production now on everyone from 1 Jan 2999, 09:00 UTC"
+    assert f"{now} Production then off if on: no one: the rule ended 2 Mar 2025" in shown
     assert "Change rule 1 from " in shown
 
 

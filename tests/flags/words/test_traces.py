@@ -43,6 +43,9 @@ def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> lis
         ),
         ([NOBODY, ALL], {}, "On", "Rule 2 is the first that matches this user."),
         ([NOBODY], {}, "Off", "The rule does not match this user."),
+        ([{**ALL, "enabled": False}], {}, "Off", "The rule is off."),
+        ([{**ALL, "startAt": "2099-01-31T00:00:00Z"}], {}, "Off", "The rule applies from 31 Jan 2099."),
+        ([{**ALL, "endAt": "2025-03-02T09:00:00Z"}], {}, "Off", "The rule ended 2 Mar 2025."),
         ([NOBODY, NOBODY], {}, "Off", "None of the 2 rules matches this user."),
         ([], {}, "On", "The flag is on and has no rules, so it is on for everyone."),
     ],
@@ -63,9 +66,10 @@ def test_trace__of_values__shows_the_one_that_is_served() -> None:
         (
             [NOBODY, ALL, ALL],
             {},
-            ["does not match the user", "decides", f"{'would match the user, but'} rule 2 comes first"],
+            ["does not match this user", "decides", f"{'would match the user, but'} rule 2 comes first"],
         ),
         ([ALL], {"enabled": False}, ["would match the user, but the flag is off"]),
+        ([{**ALL, "startAt": "2099-01-31T09:30:00Z"}, ALL], {}, ["applies from 31 Jan 2099, 09:30 UTC", "decides"]),
         (
             [ALL],
             {"prerequisites": [{"flag": "parent"}]},
@@ -123,7 +127,7 @@ def test_rule__of_an_experiment__describes_why_it_is_this_variant(more: dict[str
     assert (rule.title, rule.tone, rule.note) == ("Experiment checkout", "passed" if is_out else "served", note)
     [valued] = describe([experiment_rule(is_plain=False, **more)], **COLOURS).rules
     if is_out:
-        assert rule.verdict == valued.verdict == "does not match the user"
+        assert rule.verdict == valued.verdict == "does not match this user"
     else:
         is_treatment = "treatment" in note.partition(":")[0]
         assert rule.verdict == f"decides, serves {'on' if is_treatment else 'off'}"
