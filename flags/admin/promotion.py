@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -90,7 +91,20 @@ def _ways(request: HttpRequest) -> list[Way]:
     here = current_environment(request)
     others = [environment for environment in environments_of(request) if environment != here]
     ways = [way for other in others for way in (Way(other, here), Way(here, other))]
-    return sorted(ways, key=lambda way: (not way.target.protected or way.source.protected, way.target != here))
+    return sorted(ways, key=partial(_rank, here=here))
+
+
+def _rank(way: Way, here: Environment) -> tuple[bool, bool]:
+    return not way.target.protected or way.source.protected, way.target != here
+
+
+def _chosen_way(ways: Sequence[Way], name: str | None, here: Environment) -> Way | None:
+    """Return the way of this name, or else the usual one, unless several are equally usual."""
+    if chosen := next((way for way in ways if way.name == name), None):
+        return chosen
+    if len(ways) > 1 and _rank(ways[0], here) == _rank(ways[1], here):
+        return None
+    return next(iter(ways), None)
 
 
 class PromotionPage(DomainAdmin):
@@ -128,7 +142,7 @@ class PromotionPage(DomainAdmin):
             raise PermissionDenied
         snapshot.refresh()
         ways = _ways(request)
-        way = next((way for way in ways if way.name == sent_input(request).get("way")), next(iter(ways), None))
+        way = _chosen_way(ways, sent_input(request).get("way"), current_environment(request))
         lacks = way is not None and lacks_reason(request, reason_setting(self, request, way.target))
         try:
             if way is not None and "seen" in request.POST and not lacks:

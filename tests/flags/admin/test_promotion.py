@@ -242,9 +242,14 @@ def test_several_flags__to_an_environment_that_is_not_protected__are_promoted_wi
 
 
 @pytest.mark.parametrize("way", ["production:production", "staging:trial", "nowhere", ":", ""])
-def test_page__way_that_does_not_lead_from_or_to_here__shows_the_usual_one(admin: AdminClient, way: str) -> None:
+def test_page__way_that_does_not_lead_from_or_to_here__has_the_usual_one_or_asks(admin: AdminClient, way: str) -> None:
+    sent = {"way": way, "flags": "a"}
+    assert "Promote a from Staging to Production" in text_of(admin.post(page_of("a"), sent))
     create_environment(key="trial", name="Trial", **WRITE)
-    assert "Promote a from Staging to Production" in text_of(admin.post(page_of("a"), {"way": way, "flags": "a"}))
+    page = admin.post(page_of("a"), sent)
+    assert "Promote a Staging to Production Trial to Production" in text_of(page)
+    assert "Choose from where to where." in text_of(page)
+    assert 'class="hy-promote"' not in page.content.decode()
 
 
 def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
