@@ -5,10 +5,12 @@ search.
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 from functools import cache
 from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element, SubElement
@@ -26,7 +28,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from config.guide.pages import BY_PATH, PAGES, Page
+from config.guide.pages import BY_PATH, FOLDER, PAGES, Page
 
 _HEADINGS = ("h1", "h2", "h3", "h4")
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -134,6 +136,13 @@ def _tokens(language: str, code: str) -> str:
     return str(highlight(code, lexer, HtmlFormatter(nowrap=True)))
 
 
+def _size_of_png(path: Path) -> tuple[int, int]:
+    """Return the width and the height in pixels, which follow the signature and the name of the first part."""
+    with path.open("rb") as file:
+        width, height = struct.unpack(">16x2I", file.read(24))
+    return width, height
+
+
 class _Finish(Treeprocessor):
     """Adds anchors to sections, resolves and adds links, and makes wide tables scroll separately."""
 
@@ -146,7 +155,10 @@ class _Finish(Treeprocessor):
         for link in root.iter("a"):
             self._resolve(link)
         for image in root.iter("img"):
-            image.set("src", static(f"guide/{self.page.resolve(image.get('src', ''))}"))
+            path = self.page.resolve(image.get("src", ""))
+            width, height = _size_of_png(FOLDER / path)  # so that the browser keeps room for it
+            for name, value in (("src", static(f"guide/{path}")), ("width", width), ("height", height)):
+                image.set(name, str(value))
             image.set("loading", "lazy")
         for parent in list(root.iter()):
             for index, child in enumerate(parent):

@@ -27,7 +27,7 @@ new PerformanceObserver((list) => {
 
 def addresses() -> Iterator[str]:
     """Return the pages that people open every day."""
-    yield from ("", "experiments/experiment/planner/", "experiments/experiment/user/?id=ada")
+    yield from ("../guide/", "", "experiments/experiment/planner/", "experiments/experiment/user/?id=ada")
     for path in ("flags/flag", "flags/segment", "experiments/experiment", "experiments/metric", "events/event"):
         yield f"{path}/"
     yield from ("config/change/", "flags/flag/add/", "experiments/experiment/add/")

@@ -52,8 +52,8 @@ def test_code__that_names_a_page_of_the_service__leads_there() -> None:
 
 
 def test_picture__of_the_guide__comes_from_the_static_files() -> None:
-    assert 'src="/static/guide/images/a.png"' in rendered("![A](images/a.png)", "index.md").html
-    assert 'src="/static/guide/images/a.png"' in rendered("![A](../images/a.png)").html
+    for html in (rendered("![A](images/results.png)", "index.md").html, rendered("![A](../images/results.png)").html):
+        assert 'height="1284" loading="lazy" src="/static/guide/images/results.png" width="1960"' in html
 
 
 def test_sections__headings__have_levels_anchors_and_text() -> None:
