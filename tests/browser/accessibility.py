@@ -1,4 +1,4 @@
-"""What axe finds on a page, in light and in dark, on a wide screen and on a telephone."""
+"""What axe finds on a page, and which controls have faint edges, in light and in dark, on a wide screen and on a telephone."""
 
 from __future__ import annotations
 
@@ -31,6 +31,35 @@ async (isDark) => {
 }
 """
 
+# WCAG 1.4.11, which axe leaves to people: the edge of what can be filled in or switched, or its surface, differs from
+# what is around it by 3 to 1.
+_FAINT = """
+(excluded) => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const paint = (colours) => {
+    canvas.fillStyle = "#fff";
+    for (const colour of ["#fff", ...colours]) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3)
+      .map((part) => part / 255).map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const surfaces = (part) => part ? [...surfaces(part.parentElement), getComputedStyle(part).backgroundColor] : [];
+  const contrast = (one, other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  const controls = "input:not([type=hidden], [type=submit], [type=range], [type=file]), select, textarea, [role=switch]";
+  return [...document.querySelectorAll(controls)]
+    .filter((part) => part.checkVisibility({ opacityProperty: true }) && !part.matches(":disabled, [readonly]"))
+    .filter((part) => !excluded.some((selector) => part.closest(selector)))
+    .filter((part) => {
+      const around = surfaces(part.parentElement), style = getComputedStyle(part);
+      if (style.appearance === "auto" && part.matches("[type=checkbox], [type=radio]")) return false; // the browser's own
+      const framed = [part, part.parentElement].map(getComputedStyle).filter((one) => parseFloat(one.borderBottomWidth));
+      const edges = [style.backgroundColor, ...framed.map((one) => one.borderBottomColor)];
+      return !edges.some((edge) => contrast(paint([...around, edge]), paint(around)) >= 3);
+    })
+    .map((part) => `faint-edge: ${part.outerHTML.slice(0, 99)}`);
+}
+"""
+
 _RUN = """
 async ([context, options]) => {
   const { violations } = await axe.run(context, options);
@@ -40,7 +69,7 @@ async ([context, options]) => {
 
 
 def complaints(page: Page, exclude: Sequence[str] = (), *, looks: Sequence[Look] = _LOOKS) -> list[str]:
-    """Return what axe finds, with the looks in which it does. The page ends up as wide as it was."""
+    """Return what is found, with the looks in which it does. The page ends up as wide as it was."""
     size = page.viewport_size
     page.evaluate(AXE_SCRIPT)
     context = {"exclude": [[selector] for selector in exclude]}
@@ -49,7 +78,7 @@ def complaints(page: Page, exclude: Sequence[str] = (), *, looks: Sequence[Look]
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme)
         page.evaluate(_CHANGE_THEME, scheme == "dark")
-        for violation in page.evaluate(_RUN, [context, options]):
+        for violation in (*page.evaluate(_RUN, [context, options]), *page.evaluate(_FAINT, exclude)):
             found.setdefault(violation, []).append(f"{width} {scheme}")
     if size:
         page.set_viewport_size(size)

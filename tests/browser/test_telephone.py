@@ -10,6 +10,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from config.keys.api_keys import create_key
+from config.keys.environments import create_environment
 from config.models import Environment, Scope
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
@@ -57,6 +58,40 @@ def test_lists__on_a_telephone__are_cards_of_a_few_lines(visit: Visit) -> None:
         assert [words for words in shown if words.casefold() not in text] == [], address
         for label in hidden:
             expect(rows.first.locator(f'[data-label="{label}"]')).to_be_hidden()
+
+
+@pytest.fixture
+def environments() -> None:
+    """More of them than a row has room for, one with a long name."""
+    for key in ("development", "quality", "preview", "an-environment-of-customers-in-asia-and-oceania"):
+        create_environment(key=key, name=key.title(), actor=ACTOR, at=NOON)
+
+
+def test_lists__with_many_environments__fit_a_telephone(visit: Visit, environments: None) -> None:
+    rules = [{"type": "users", "userIds": ["ada", "bob"]}]
+    flag_in_production(description="A long description of the flag. " * 6, enabled=True, rules=rules)
+    visit.page.set_viewport_size({"width": WIDTH, "height": 844})
+    for address in ("flags/flag", "config/change", "config/apikey", "config/webhook"):
+        visit.open(f"/admin/{address}/")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == WIDTH, address
+    visit.open("/admin/flags/flag/")
+    row = visit.page.locator("#result_list .data-row").bounding_box()
+    assert row
+    assert row["height"] <= 90
+    expect(visit.page.get_by_role("switch")).to_have_count(1)
+
+
+def test_flags__with_many_environments__stay_beside_the_last_switch(visit: Visit, environments: None) -> None:
+    flag_in_production()
+    visit.page.set_viewport_size({"width": 1280, "height": 844})
+    visit.open("/admin/flags/flag/")
+    visit.page.get_by_role("switch", name="new-checkout in Staging").scroll_into_view_if_needed()
+    name = visit.page.locator("#result_list").get_by_role("link", name="new-checkout")
+    expect(name).to_be_in_viewport(ratio=1)
+    assert name.evaluate(
+        "link => { const box = link.getBoundingClientRect();"
+        " return link.contains(document.elementFromPoint(box.left + 5, box.top + box.height / 2)); }"
+    )
 
 
 TOO_WIDE = "[...document.querySelectorAll('.hy-usage *')].filter((part) => part.scrollWidth > part.clientWidth + 1)"
