@@ -57,11 +57,11 @@ def _wait_for(position: Position) -> Standing:
 
 
 def _mismatch(position: Position, standing: Standing) -> tuple[str, str]:
-    if standing.system != position.system:
-        return "It belongs to another PostgreSQL cluster.", "Set REPLICA_URL to a standby of DATABASE_URL's server."
     if position.timeline is None:
         remedy = "Unset REPLICA_URL: only the standby of a primary that has all rows itself can be compared with it."
         return "DATABASE_URL is a standby, or a coordinator of Citus.", remedy
+    if standing.system != position.system:
+        return "It belongs to another PostgreSQL cluster.", "Set REPLICA_URL to a standby of DATABASE_URL's server."
     if standing.replayed is None:
         return "It is no standby, because it accepts writes.", "Set REPLICA_URL to a standby of DATABASE_URL's server."
     return (

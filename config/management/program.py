@@ -88,10 +88,10 @@ def explain(error: Exception, *, needs_schema: bool) -> str | None:
 
 def words_of(error: Error) -> str:
     """Return that the database does not answer, and how it put that. What a driver says has no password in it."""
-    return f"The database does not answer: {_first_line(error)}."
+    return f"The database does not answer: {first_line(error)}."
 
 
-def _first_line(error: Error) -> str:
+def first_line(error: Error) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rstrip(".")
 
@@ -114,4 +114,4 @@ def _explain_database(error: Error) -> str | None:
     # A file that is no database, or damaged; and a database that is too old for Django.
     if has_right and type(error) is not DatabaseError and not isinstance(error, NotSupportedError):
         return None
-    return f"The database cannot be used: {_first_line(error)}.\nCheck DATABASE_URL, and the rights of its user."
+    return f"The database cannot be used: {first_line(error)}.\nCheck DATABASE_URL, and the rights of its user."

@@ -6,11 +6,12 @@ from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import DataError, InternalError, NotSupportedError, ProgrammingError
+from django.db import DataError, InternalError, NotSupportedError, OperationalError, ProgrammingError
 
 from config.database.locks import advisory_lock
 from config.distribution.plan import MOST_SHARDS, SHARDS_A_WORKER, Plan, Step, carry_out, make_plan
 from config.management.operator import OperatorCommand
+from config.management.program import first_line
 
 
 class Command(OperatorCommand):
@@ -52,6 +53,9 @@ class Command(OperatorCommand):
             carry_out(plan, on_step)
         except (DataError, InternalError, NotSupportedError, ProgrammingError) as error:
             raise CommandError(f"The database refused a step: {error}\nNothing was changed.") from error
+        except OperationalError as error:  # perhaps in the moment of the commit
+            words = "Either all tables are spread now, or none. Start what has stopped, and run this again."
+            raise CommandError(f"A server was lost: {first_line(error)}.\n{words}") from error
         self.stdout.write(_DONE)
 
 

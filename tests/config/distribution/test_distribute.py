@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from io import StringIO
+from unittest.mock import Mock
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
+from django.db import OperationalError, connection
 
 from config.database.backups import BackupFailed, back_up, restore
 from config.distribution import plan
@@ -114,6 +115,14 @@ def test_distribute__step_that_citus_refuses__is_one_line_and_changes_nothing(mo
     with pytest.raises(CommandError, match=r'"seen" because it has triggers[^$]*Nothing was changed\.$'):
         distribute()
     assert plan._value(plan._SPREAD, "seen") is None
+
+
+@pytest.mark.distributed
+def test_distribute__server_lost_on_the_way__says_what_holds_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Mock(side_effect=OperationalError("connection to the remote node failed\nmore"))
+    monkeypatch.setattr("config.management.commands.distribute.carry_out", lost)
+    with pytest.raises(CommandError, match=r"^A server was lost: connection [a-z ]*\.\nEither all tables are spread"):
+        distribute()
 
 
 @pytest.mark.distributed
