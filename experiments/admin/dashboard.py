@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
+from django.db import DatabaseError
 from django.db.models import Count
 from django.http import HttpRequest
 from django.urls import reverse
@@ -18,6 +20,7 @@ from config.admin.scheduled import Scheduled, expiring_keys
 from config.admin.settings_pages import readable_in_lists
 from config.admin.webhook_pages import describe_failing
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
+from config.database.outages import is_outage
 from config.models import Change, Environment
 from config.timestamps import format_timestamp
 from events.admin.stopped import describe_stopped
@@ -49,10 +52,12 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
     environment, now = current_environment(request), timezone.now()
     changes = _latest_changes(environment) if request.user.has_perm("config.view_change") else []
     if request.user.has_perm("experiments.view_experiment"):
-        context["experiments"] = _experiments(environment, now, request.GET.get("p"))
-        context["finished"] = _finished(environment, now)
+        with _unless_away(context):
+            context["experiments"] = _experiments(environment, now, request.GET.get("p"))
+            context["finished"] = _finished(environment, now)
     if request.user.has_perm("experiments.view_metric"):
-        context["stopped"] = list(_stopped_metrics(environment, now))
+        with _unless_away(context):
+            context["stopped"] = list(_stopped_metrics(environment, now))
     if request.user.has_perm("config.view_webhook"):
         context["webhooks"] = list(describe_failing(now))
     scheduled = sorted(_scheduled(request, environment, now))
@@ -74,6 +79,17 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
             )
         context["today"] = [(entry, lines.get(entry.change.key) if _is_of_flag(entry) else None) for entry in today]
     return {**context, "title": "Overview"}
+
+
+@contextmanager
+def _unless_away(context: dict[str, Any]) -> Iterator[None]:
+    """Leave out what a server of Citus has while it is away. The page still leads to the flags, which need none."""
+    try:
+        yield
+    except DatabaseError as error:
+        if not is_outage(error):
+            raise
+        context["is_away"] = True
 
 
 def _is_of_flag(entry: DescribedChange) -> bool:

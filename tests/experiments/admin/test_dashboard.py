@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import time_machine
-from django.db import connection
+from django.db import OperationalError, ProgrammingError, connection
 from django.urls import reverse
 
 from config.models import Environment
 from config.timestamps import format_timestamp
 from events.counts.storage import quarter_of
 from events.models import EventCount
+from experiments.admin import dashboard
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment
 from experiments.metrics.changes import create_metric
@@ -54,6 +56,21 @@ def test_overview__of_the_current_environment__says_what_is_on_and_what_runs(wor
     text = text_of(client.get("/admin/"))
     assert "Flags on 0 of 3 in Staging" in text
     assert "No experiment is running in Staging" in text
+
+
+def test_overview__while_the_server_of_users_is_away__still_leads_to_the_flags(
+    world: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = OperationalError("connection to the remote node failed")
+    monkeypatch.setattr(dashboard, "analyse_experiment", Mock(side_effect=away))
+    client = sign_in()
+    text = text_of(client.get("/admin/"))
+    assert "Flags on 2 of 3 in Production" in text
+    assert "A server of the database does not answer" in text
+    assert "Experiments running" not in text
+    monkeypatch.setattr(dashboard, "analyse_experiment", Mock(side_effect=ProgrammingError("a mistake")))
+    with pytest.raises(ProgrammingError):
+        client.get("/admin/")
 
 
 def test_overview__archived_flags__are_not_counted(world: None, production: Environment) -> None:
