@@ -1,4 +1,6 @@
-"""What axe finds on a page, and which controls have faint edges, in light and in dark, on a wide screen and on a telephone."""
+"""What axe finds on a page, and which controls have faint edges: in light and in dark, on a wide screen and on a
+telephone.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,16 @@ _FAINT = """
   };
   const surfaces = (part) => part ? [...surfaces(part.parentElement), getComputedStyle(part).backgroundColor] : [];
   const contrast = (one, other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-  const controls = "input:not([type=hidden], [type=submit], [type=range], [type=file]), select, textarea, [role=switch]";
-  return [...document.querySelectorAll(controls)]
+  const others = "[type=hidden], [type=submit], [type=range], [type=file]";
+  return [...document.querySelectorAll(`input:not(${others}), select, textarea, [role=switch]`)]
     .filter((part) => part.checkVisibility({ opacityProperty: true }) && !part.matches(":disabled, [readonly]"))
     .filter((part) => !excluded.some((selector) => part.closest(selector)))
     .filter((part) => {
       const around = surfaces(part.parentElement), style = getComputedStyle(part);
-      if (style.appearance === "auto" && part.matches("[type=checkbox], [type=radio]")) return false; // the browser's own
-      const framed = [part, part.parentElement].map(getComputedStyle).filter((one) => parseFloat(one.borderBottomWidth));
-      const edges = [style.backgroundColor, ...framed.map((one) => one.borderBottomColor)];
+      // The browser draws some itself, as WCAG allows.
+      if (style.appearance === "auto" && part.matches("[type=checkbox], [type=radio]")) return false;
+      const frames = [style, getComputedStyle(part.parentElement)].filter((one) => parseFloat(one.borderBottomWidth));
+      const edges = [style.backgroundColor, ...frames.map((one) => one.borderBottomColor)];
       return !edges.some((edge) => contrast(paint([...around, edge]), paint(around)) >= 3);
     })
     .map((part) => `faint-edge: ${part.outerHTML.slice(0, 99)}`);
