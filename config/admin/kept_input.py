@@ -37,7 +37,7 @@ _SEND = "Check it, and send it again."
 _ENDED, _OLDER = "the session had ended", "the page was older than the session"
 
 Kept = dict[str, Any]
-"""The address that the form was sent to, as `page`, and its `input`: a list of values for each name."""
+"""The address of the page with the form, as `page`, and its `input`: a list of values for each name."""
 
 
 def sent_input(request: HttpRequest) -> QueryDict:
@@ -61,6 +61,16 @@ def filled_in(form: type[Any], request: HttpRequest) -> type[Any]:
         form.__init__(self, kept if data is None else data, *args, **options)
 
     return type(form.__name__, (form,), {"__init__": __init__})
+
+
+def page_of_form(request: HttpRequest) -> str:
+    """Return the address of the page that shows the form that is sent to this address. It is mostly the same."""
+    match = request.resolver_match
+    page = getattr(match.func, "form_page", None) if match else None
+    if match is None or page is None:
+        return request.get_full_path()
+    query = request.META["QUERY_STRING"]
+    return reverse(page, args=[match.kwargs["object_id"]]) + (f"?{query}" if query else "")
 
 
 class KeptInputMiddleware(ForBrowsers):
@@ -180,7 +190,7 @@ def _environment_of(given: dict[str, list[str]]) -> str:
 
 def _collect(request: HttpRequest) -> Kept:
     given = {name: values for name, values in request.POST.lists() if _may_be_kept(name)}
-    return {"page": request.get_full_path(), "input": given}
+    return {"page": page_of_form(request), "input": given}
 
 
 def _may_be_kept(name: str) -> bool:

@@ -317,10 +317,18 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
     def missing(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return cast(HttpResponse, self._get_obj_does_not_exist_redirect(request, self.opts, object_id))
 
-    def route(self, address: str, view: Callable[..., HttpResponse], page: str) -> URLPattern:
-        """Return the URL pattern of a page that only staff may open. `address_of` finds it by the name of the page."""
-        name = f"{self.opts.app_label}_{self.opts.model_name}_{page}"
-        pattern: URLPattern = path(address, self.admin_site.admin_view(view), name=name)
+    def route(
+        self, address: str, view: Callable[..., HttpResponse], page: str, *, form_on: str | None = None
+    ) -> URLPattern:
+        """Return the URL pattern of a page that only staff may open. `address_of` finds it by the name of the page.
+
+        An address that only takes a form has no page of its own: `form_on` names the one that shows the form.
+        """
+        names = f"{self.opts.app_label}_{self.opts.model_name}_"
+        guarded: Any = self.admin_site.admin_view(view)
+        if form_on:
+            guarded.form_page = f"admin:{names}{form_on}"
+        pattern: URLPattern = path(address, guarded, name=names + page)
         return pattern
 
     def address_of(self, page: str, *arguments: object) -> str:

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 
 from config.admin.current_environment import check_environment
+from config.admin.kept_input import page_of_form, sent_input
 from config.admin.site import DomainAdmin
 from config.errors import DomainError
 from experiments.admin.results.pages import ResultPages
@@ -40,13 +41,13 @@ class CommentPages(ResultPages, DomainAdmin):
     def get_urls(self) -> list[Any]:
         delete = "<path:object_id>/comments/<uuid:comment_id>/delete/"
         return [
-            self.route("<path:object_id>/comments/", self.comment_view, "comment"),
-            self.route(delete, self.comment_delete_view, "comment_delete"),
+            self.route("<path:object_id>/comments/", self.comment_view, "comment", form_on="results"),
+            self.route(delete, self.comment_delete_view, "comment_delete", form_on="results"),
             *super().get_urls(),
         ]
 
     def results_context(self, request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
-        typed, refusal = getattr(request, "refused_comment", ("", ""))
+        typed, refusal = getattr(request, "refused_comment", (sent_input(request).get("text", ""), ""))
         return {"comments": read_comments(request, experiment, typed, refusal)}
 
     def comment_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -54,8 +55,8 @@ class CommentPages(ResultPages, DomainAdmin):
         experiment = self._commentable(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        if request.method != "POST":  # such as after signing in again
+            return HttpResponseRedirect(page_of_form(request))
         text = request.POST.get("text", "")
         try:
             check_environment(request, request.POST.get("opened_in"))
@@ -72,8 +73,8 @@ class CommentPages(ResultPages, DomainAdmin):
         experiment = self._commentable(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        if request.method != "POST":  # such as after signing in again
+            return HttpResponseRedirect(page_of_form(request))
         if delete_comment(experiment, comment_id, user=request.user):
             messages.success(request, "Your comment is deleted.")
         else:

@@ -240,10 +240,13 @@ def test_action_of_a_list__with_what_is_no_id__asks_all_the_same() -> None:
     assert "Switch on in Production?" in text_of(sign_in_again(client, login))
 
 
-@pytest.mark.parametrize("name", ["flags_flag_toggle", "flags_flag_promote_selected", "switch_environment"])
+@pytest.mark.parametrize(
+    "name",
+    ["flags_flag_toggle", "flags_flag_promote_selected", "switch_environment", "experiments_experiment_comment"],
+)
 def test_button__address_opened_by_itself__leads_to_a_page(name: str) -> None:
-    flag = FlagFactory(key="f")
-    arguments = [flag.pk] if name == "flags_flag_toggle" else []
+    made = {"flags_flag_toggle": FlagFactory, "experiments_experiment_comment": ExperimentFactory}.get(name)
+    arguments = [made(key="f").pk] if made else []
     response = sign_in().get(reverse(f"admin:{name}", args=arguments), follow=True)
     assert response.status_code == 200
     assert response.redirect_chain
@@ -289,6 +292,20 @@ def test_ship_form__session_ended__is_filled_again() -> None:
     assert Experiment.objects.get().status == "running"
     client.post(address, sent)
     assert (Experiment.objects.get().status, Experiment.objects.get().winner) == ("stopped", "green")
+
+
+def test_comment__session_ended__is_in_its_form_again() -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    comment, results = (
+        reverse(f"admin:experiments_experiment_{page}", args=[experiment.pk]) for page in ("comment", "results")
+    )
+    client, login = send_late(f"{comment}?comments=2", {"text": "Why\r\n<so>?", "opened_in": "production"})
+    page = sign_in_again(client, login)
+    assert page.request["PATH_INFO"] == results
+    assert page.context["comments"].typed == "Why\r\n<so>?"
+    assert page.context["comments"].number == 2
+    assert not experiment.comments.exists()
+    assert client.get(results).context["comments"].typed == ""
 
 
 def test_guided_step__session_ended__is_filled_again() -> None:

@@ -12,7 +12,7 @@ from flags.changes.flag_changes import get_flag
 from flags.models import Segment
 from tests.admin import answer, messages_of, text_of
 from tests.config.admin.test_kept_input import ENDED, LOGIN, OVERVIEW, kept_in, page_of, sign_in_again
-from tests.factories import FlagFactory
+from tests.factories import ExperimentFactory, FlagFactory
 from tests.outage import statement_fails
 
 pytestmark = pytest.mark.django_db
@@ -35,6 +35,17 @@ def test_form__with_the_token_of_an_earlier_session__is_filled_again() -> None:
     assert page.context["adminform"].form["key"].value() == "new"
     assert "because the page was older than the session" in messages_of(page)[0]
     assert not Segment.objects.exists()
+
+
+def test_comment__without_its_token__is_in_its_form_again() -> None:
+    client, experiment = strict_client(), ExperimentFactory(key="e", running=True)
+    comment, results = (
+        reverse(f"admin:experiments_experiment_{page}", args=[experiment.pk]) for page in ("comment", "results")
+    )
+    response = client.post(comment, {"text": "Why?", "opened_in": "production"}, headers=HERE)
+    assert (response.status_code, response.headers["Location"]) == (302, results)
+    assert client.get(results).context["comments"].typed == "Why?"
+    assert not experiment.comments.exists()
 
 
 @pytest.mark.parametrize("is_signed_in", [True, False])
