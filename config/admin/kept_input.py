@@ -32,9 +32,8 @@ _NEVER_KEPT = ("csrfmiddlewaretoken", _FIELD, *ANSWERS)
 _SECONDS = 24 * 3600
 _MOST_CHARACTERS = 4 * 1024**2  # a body may have 5 MiB
 _STATUS = 403
-_THERE = "Nothing has changed yet, because {why}. This page has what was entered before you signed in as {name}. "
-_SEND = "Check it, and send it again."
-_ENDED, _OLDER = "the session had ended", "the page was older than the session"
+_ENDED = "the session had ended. This page has what was entered before you signed in as {name}"
+_EXPIRED = "the form had expired. This page has what was entered into it, and you are signed in as {name}"
 
 Kept = dict[str, Any]
 """The address of the page with the form, as `page`, and its `input`: a list of values for each name."""
@@ -115,7 +114,7 @@ def _recover(request: HttpRequest) -> HttpResponse | None:
         return None if is_login else _sign_in_page(request, None)
     if not kept or not has_input or not _is_from_here(request):
         return None
-    _give_back(request, kept, _OLDER)
+    _give_back(request, kept, _EXPIRED)
     return HttpResponseRedirect(kept["page"])
 
 
@@ -178,8 +177,8 @@ def _give_back(request: HttpRequest, kept: Kept, why: str) -> None:
     request.session[_KEY] = kept
     if environment := _environment_of(kept["input"]):
         request.session[ENVIRONMENT_KEY] = environment
-    text = _THERE.format(why=why, name=request.user.get_username())
-    messages.warning(request, text + _SEND)
+    text = f"Nothing has changed yet, because {why}. Check it, and send it again."
+    messages.warning(request, text.format(name=request.user.get_username()))
 
 
 def _environment_of(given: dict[str, list[str]]) -> str:
