@@ -141,6 +141,7 @@ MIDDLEWARE = [
     "config.admin.browser_middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
     "config.admin.kept_input.KeptInputMiddleware",
+    "config.admin.switching_back.OpenedElsewhereMiddleware",
     "config.admin.failure_pages.FailureMiddleware",
     "config.admin.questions.QuestionMiddleware",
     "axes.middleware.AxesMiddleware",

@@ -12,6 +12,9 @@ from django.test import Client, TestCase
 
 from config.models import Change
 
+BY_SCRIPT = {"Sec-Fetch-Mode": "cors"}
+"""What browsers send along when a script calls, and no page is opened."""
+
 
 class AdminClient(Client):
     """A browser whose requests end as in production: commits are announced before the next request."""

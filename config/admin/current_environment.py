@@ -14,7 +14,7 @@ from django.urls import Resolver404, resolve, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from config.admin.browser_middleware import ENVIRONMENT_KEY
-from config.admin.kept_input import sent_input
+from config.admin.kept_input import SWITCHED, carried_in, give_back, sent_input
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 
@@ -58,8 +58,12 @@ def page_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def switch_environment(request: HttpRequest) -> HttpResponse:
+    """Switch, or switch back to the environment of a form whose input is kept, which fills it again."""
     if request.method != "POST":  # such as after signing in again
         return HttpResponseRedirect(_page_after(sent_input(request).get("next", "")))
+    if kept := carried_in(request):
+        give_back(request, kept, SWITCHED)
+        return HttpResponseRedirect(kept["page"])
     key = request.POST.get("environment")
     if any(environment.key == key for environment in environments_of(request)):
         request.session[ENVIRONMENT_KEY] = key

@@ -1,7 +1,9 @@
-"""Input of forms that could not be accepted, because the session had ended or the token was of an earlier session.
+"""Input of forms that could not be accepted: the session had ended, the token was an earlier one, or the environment
+was another one.
 
-The page to sign in carries the input in a signed hidden field. After that, the input fills its form once. Nothing is
-done with it by itself: the person looks at the form, or at a question, and sends it. Passwords are never kept.
+The page to sign in, or to switch back, carries the input in a signed hidden field. After that, the input fills its form
+once. Nothing is done with it by itself: the person looks at the form, or at a question, and sends it. Passwords are
+never kept.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ _SECONDS = 24 * 3600
 _MOST_CHARACTERS = 4 * 1024**2  # a body may have 5 MiB
 _STATUS = 403
 _ENDED = "the session had ended. This page has what was entered before you signed in as {name}"
+SWITCHED = "another environment was chosen in the meantime. This page has what was entered before"
 _EXPIRED = "the form had expired. This page has what was entered into it, and you are signed in as {name}"
 
 Kept = dict[str, Any]
@@ -79,10 +82,10 @@ class KeptInputMiddleware(ForBrowsers):
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        if not _is_of_admin(request) or _is_of_script(request):
+        if not is_of_person(request):
             return response
         if request.method == "POST":
-            return _sign_in_page(request, _collect(request)) if _refuses_session(request, response) else response
+            return _sign_in_page(request, collect(request)) if _refuses_session(request, response) else response
         if response.status_code < 500 and _kept_for(request):
             del request.session[_KEY]
         return response
@@ -103,10 +106,10 @@ def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def _recover(request: HttpRequest) -> HttpResponse | None:
     """Return the page that gets the input, or that to sign in. Return None for a page that cannot help with either."""
-    if not _is_of_admin(request) or _is_of_script(request):
+    if not is_of_person(request):
         return None
     is_login = request.path_info == reverse("admin:login")
-    kept = _load(request.POST.get(_FIELD, "")) if is_login else _collect(request)
+    kept = carried_in(request) if is_login else collect(request)
     has_input = bool(kept and kept["input"])
     if not admin.site.has_permission(request):
         if has_input and _may_be_from_here(request):
@@ -114,17 +117,14 @@ def _recover(request: HttpRequest) -> HttpResponse | None:
         return None if is_login else _sign_in_page(request, None)
     if not kept or not has_input or not _is_from_here(request):
         return None
-    _give_back(request, kept, _EXPIRED)
+    give_back(request, kept, _EXPIRED)
     return HttpResponseRedirect(kept["page"])
 
 
-def _is_of_admin(request: HttpRequest) -> bool:
-    return request.path_info.startswith(reverse("admin:index"))
-
-
-def _is_of_script(request: HttpRequest) -> bool:
-    """Return whether a script sends the request, which will do so again, and not a person who has pressed a button."""
-    return request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
+def is_of_person(request: HttpRequest) -> bool:
+    """Return whether a person asks for a page of the admin, and not a script, which will do so again."""
+    is_of_script = request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
+    return request.path_info.startswith(reverse("admin:index")) and not is_of_script
 
 
 def _is_from_here(request: HttpRequest) -> bool:
@@ -149,15 +149,13 @@ def _refuses_session(request: HttpRequest, response: HttpResponse) -> bool:
 
 def _sign_in_page(request: HttpRequest, kept: Kept | None) -> HttpResponse:
     """Return the page to sign in, with the input in it if there is any."""
-    text = signing.dumps(kept, salt=_KEY, compress=True) if kept else ""
     following = kept["page"] if kept else reverse("admin:index")
     asking = copy.copy(request)
     asking.method, asking.POST = "GET", QueryDict()
     context = {
         "app_path": f"{reverse('admin:login')}?{urlencode({REDIRECT_FIELD_NAME: following})}",
         REDIRECT_FIELD_NAME: following,
-        _FIELD: text if len(text) <= _MOST_CHARACTERS else "",
-        "is_too_long": len(text) > _MOST_CHARACTERS,
+        **carry(kept),
     }
     page = cast(TemplateResponse, admin.site.login(asking, extra_context=context))
     page.status_code = _STATUS
@@ -167,40 +165,52 @@ def _sign_in_page(request: HttpRequest, kept: Kept | None) -> HttpResponse:
 @receiver(user_logged_in)
 def _take_along(request: HttpRequest, **_: Any) -> None:
     """Move the input from the page to sign in to the session."""
-    kept = _load(request.POST.get(_FIELD, "")) if request is not None else None
+    kept = carried_in(request) if request is not None else None
     if kept:
-        _give_back(request, kept, _ENDED)
+        give_back(request, kept, _ENDED)
 
 
-def _give_back(request: HttpRequest, kept: Kept, why: str) -> None:
+def carry(kept: Kept | None) -> dict[str, Any]:
+    """Return what a template needs to carry the input to the next page, or to say that it is too long for that."""
+    text = signing.dumps(kept, salt=_KEY, compress=True) if kept else ""
+    is_too_long = len(text) > _MOST_CHARACTERS
+    return {_FIELD: "" if is_too_long else text, "is_too_long": is_too_long}
+
+
+def carried_in(request: HttpRequest) -> Kept | None:
+    """Return the input that the page before has carried."""
+    text = request.POST.get(_FIELD, "")
+    try:
+        return cast(Kept, signing.loads(text, salt=_KEY, max_age=_SECONDS)) if text else None
+    except signing.BadSignature:
+        return None
+
+
+def give_back(request: HttpRequest, kept: Kept, why: str) -> None:
     """Put the input into the session, for its page, in the environment in which the person was."""
     request.session[_KEY] = kept
-    if environment := _environment_of(kept["input"]):
+    if environment := environment_of(kept["input"]):
         request.session[ENVIRONMENT_KEY] = environment
     text = f"Nothing has changed yet, because {why}. Check it, and send it again."
     messages.warning(request, text.format(name=request.user.get_username()))
 
 
-def _environment_of(given: dict[str, list[str]]) -> str:
+def environment_of(given: dict[str, list[str]]) -> str:
     """Return the key of the environment in which a form or a list was opened, if it says so."""
     first = {name: values[0] for name, values in given.items() if values}
     return first.get("opened_in") or first.get("action", "").partition(":")[0]
 
 
-def _collect(request: HttpRequest) -> Kept:
+def collect(request: HttpRequest) -> Kept:
+    """Return the input of a form, or of the form before that the page has carried."""
+    if carried := carried_in(request):
+        return carried
     given = {name: values for name, values in request.POST.lists() if _may_be_kept(name)}
     return {"page": page_of_form(request), "input": given}
 
 
 def _may_be_kept(name: str) -> bool:
     return name not in _NEVER_KEPT and "password" not in name.lower()
-
-
-def _load(text: str) -> Kept | None:
-    try:
-        return cast(Kept, signing.loads(text, salt=_KEY, max_age=_SECONDS)) if text else None
-    except signing.BadSignature:
-        return None
 
 
 def _kept_for(request: HttpRequest) -> Kept | None:

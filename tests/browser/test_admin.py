@@ -17,6 +17,7 @@ from config.slugs import KEY_LENGTH, NAME_LENGTH
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
+from tests.browser.accessibility import complaints
 from tests.browser.conftest import PASSWORD, Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
@@ -278,7 +279,7 @@ def test_environment__switched__is_what_one_edits_from_then_on(visit: Visit) -> 
     assert stored(environment="staging").enabled is True
 
 
-def test_flag__saved_from_a_tab_of_the_other_environment__is_refused(visit: Visit) -> None:
+def test_flag__saved_from_a_tab_of_the_other_environment__is_filled_in_after_switching_back(visit: Visit) -> None:
     flag = flag_in_production(enabled=True)
     visit.open(f"/admin/flags/flag/{flag.pk}/change/")
     other = visit.page.context.new_page()
@@ -288,10 +289,14 @@ def test_flag__saved_from_a_tab_of_the_other_environment__is_refused(visit: Visi
     expect(other.get_by_text("in Staging").first).to_be_visible()
     visit.page.fill("#id_description", "Meant for production")
     visit.page.get_by_role("button", name="Save", exact=True).click()
-    why = visit.page.locator(".errornote", has_text="You opened this page in another environment")
-    expect(why).to_be_visible()
+    expect(visit.page.get_by_text("You opened this page in Production and have switched to Staging")).to_be_visible()
+    assert complaints(visit.page) == []
+    visit.page.get_by_role("button", name="Switch back to Production").click()
     expect(visit.page.locator("#id_description")).to_have_value("Meant for production")
     assert stored().description == ""
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.get_by_text("was changed successfully")).to_be_visible()
+    assert stored().description == "Meant for production"
 
 
 PAGES = (

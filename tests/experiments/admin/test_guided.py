@@ -138,8 +138,8 @@ def test_guided__opened_in_another_environment__writes_nothing(production: Envir
     draft, client = ExperimentFactory(key="e"), sign_in()
     before = revision()
     response = client.post(address(draft, "metrics"), {"metrics": '["view"]', "opened_in": "staging"})
-    assert response.status_code == 200
-    assert "switched to Production" in response.context["form"].errors["__all__"][0]
+    assert response.status_code == 412
+    assert "have switched to Production since" in text_of(response)
     assert revision() == before
 
 

@@ -80,7 +80,7 @@ def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_
         ({"winner": "purple"}, "winner"),
         ({"winner": "green", "holdback": "many"}, "holdback"),
         ({"winner": "green", "holdback": "51"}, "holdback"),
-        ({"winner": "green", "opened_in": "staging"}, "__all__"),
+        ({"winner": "green", "opened_in": "nowhere"}, "__all__"),
     ],
 )
 def test_ship__unacceptable__is_reported_where_it_was_typed(

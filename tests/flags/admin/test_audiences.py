@@ -14,7 +14,7 @@ from config.models import Change, Environment
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.models import Flag
 from flags.recent_users.reading import NoSample
-from tests.admin import AdminClient, filled, revision, sign_in, text_of
+from tests.admin import BY_SCRIPT, AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.flags.recent_users.users import note, store, store_four_users
 
@@ -94,7 +94,7 @@ def test_audiences__of_any_number_of_flags__take_the_same_queries(
 
 
 def preview(client: AdminClient, **edits: Any) -> Any:
-    return client.post(reverse("admin:flags_flag_preview_new"), filled(client, ADD, **edits)).json()
+    return client.post(reverse("admin:flags_flag_preview_new"), filled(client, ADD, **edits), headers=BY_SCRIPT).json()
 
 
 def test_preview__of_a_new_flag__says_who_would_have_it_on(production: Environment) -> None:

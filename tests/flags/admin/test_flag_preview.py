@@ -15,7 +15,7 @@ from flags.changes.flag_changes import create_flag
 from flags.models import Flag
 from flags.recent_users import reading
 from flags.recent_users.reading import EditPreview, NoSample, preview_edit
-from tests.admin import AdminClient, filled, revision, sign_in, text_of
+from tests.admin import BY_SCRIPT, AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.flags.recent_users.users import store_four_users
 
@@ -36,7 +36,8 @@ def page_of(flag: Flag) -> str:
 
 
 def ask(client: AdminClient, flag: Flag, **edits: Any) -> Any:
-    return client.post(reverse("admin:flags_flag_preview", args=[flag.pk]), filled(client, page_of(flag), **edits))
+    sent = filled(client, page_of(flag), **edits)
+    return client.post(reverse("admin:flags_flag_preview", args=[flag.pk]), sent, headers=BY_SCRIPT)
 
 
 def test_preview__of_an_edit__says_who_would_flip_and_whom_each_rule_decides(flag: Flag) -> None:
