@@ -29,6 +29,15 @@ class Unanswered(Exception):
         self.page = page
 
 
+class Declined(DomainError):
+    """Somebody answered no. Their input has no errors."""
+
+    is_declined = True
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.IN_USE, "You cancelled, so nothing was changed.")
+
+
 class QuestionMiddleware:
     """Shows the page of a question that a view has asked."""
 
@@ -46,7 +55,7 @@ def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmati
     """Raise Unanswered unless the input says that somebody agreed to all of the subjects of this question.
 
     The input must also have the reason and the name that the question asks for. Call it before anything is
-    written, or in the transaction of the write. Raises DomainError if somebody declined.
+    written, or in the transaction of the write. Raises Declined if somebody did so.
     """
     if not has_agreed(model_admin, request, confirmation):
         ask(model_admin, request, confirmation)
@@ -76,10 +85,10 @@ def ask(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmati
 def has_agreed(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> bool:
     """Return whether the input answers a question, which need not have its consequences yet.
 
-    Raises DomainError if somebody declined.
+    Raises Declined if somebody did so.
     """
     if _DECLINED in request.POST:
-        raise DomainError(ErrorCode.IN_USE, "You cancelled, so nothing was changed.")
+        raise Declined
     return (
         set(confirmation.subjects) <= set(request.POST.getlist(AGREED))
         and _is_typed(request, confirmation)

@@ -183,6 +183,7 @@ def test_question__declined__gives_the_form_back(production: Environment) -> Non
     again = answer(client, page, 1)
     form = again.context["adminform"].form
     assert "You cancelled, so nothing was changed." in text_of(again)
+    assert "Please correct" not in text_of(again)
     assert (form["description"].value(), json.loads(form["rules"].value())) == ("New", [share(0)])
     assert form["reason"].value() == "Swap"
     assert revision() == before
