@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -15,7 +17,15 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from config.admin.site import DomainAdmin, writer
 from config.change_log.descriptions import describe_change, name_kind
-from config.change_log.undoing import UNDO_WITHIN, is_recent, undo_of, undo_write, write_of
+from config.change_log.undoing import (
+    UNDO_WITHIN,
+    is_recent,
+    refusal_of_undo,
+    undo_made_of,
+    undo_of,
+    undo_write,
+    write_of,
+)
 from config.errors import DomainError
 from config.models import KINDS, Change, Source
 
@@ -45,7 +55,7 @@ class WritePages(DomainAdmin):
             "changes": [describe_change(shown) for shown in changes],
             "page": page,
             "object_address": address_of_changed(change) if page.paginator.count == 1 else None,
-            "undo_until": _undo_until(request, change, changes),
+            "undo": _find_undo(request, change, changes),
             "title": describe_write(first, page.paginator.count),
         }
         return self.page(request, "admin/config/change/write.html", context)
@@ -82,13 +92,26 @@ def describe_write(first: Change, number: int) -> str:
     return f"Change {first.revision}: {what}"
 
 
-def _undo_until(request: HttpRequest, change: Change, shown: Sequence[Change]) -> Any:
-    """Return until when this person can undo the write, or None if that is not possible."""
+@dataclass(frozen=True, slots=True)
+class UndoOffer:
+    """Until when a write can be undone, or else why not: because of the change `made`, which undid it, or of others."""
+
+    until: datetime | None = None
+    made: Change | None = None
+    why_not: str = ""
+
+
+def _find_undo(request: HttpRequest, change: Change, shown: Sequence[Change]) -> UndoOffer | None:
+    """Return whether this person can undo the write, or None for a write that is old, of others, or never goes back."""
     if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
         return None  # such as an import of very many changes, which are not read
     changes = write_of(change.revision) if change.write is not None else shown
-    can_undo = undo_of(changes) is not None and _may_undo_all(request, changes)
-    return change.at + UNDO_WITHIN if can_undo else None
+    if undo_of(changes) is None or not _may_undo_all(request, changes):
+        return None
+    refusal = refusal_of_undo(change.revision, **writer(request))
+    if refusal is None:
+        return UndoOffer(until=change.at + UNDO_WITHIN)
+    return UndoOffer(made=undo_made_of(changes), why_not=refusal.message.replace(" Nothing was changed.", ""))
 
 
 def _may_undo_all(request: HttpRequest, changes: Sequence[Change]) -> bool:

@@ -6,8 +6,11 @@ The rooms that write a kind of object register how it goes back. Steps of experi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
+
+from django.db import transaction
 
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
@@ -65,7 +68,7 @@ def undo_write(revision: int, *, actor: Actor, at: datetime) -> list[Change]:
 
     Raises DomainError if that is not possible, because it is too late, or because something has changed since.
     """
-    with writing(actor=actor, at=at, reason=f"Undo of change {revision}") as log:
+    with writing(actor=actor, at=at, reason=_reason(revision)) as log:
         changes = write_of(revision)
         undo = undo_of(changes)
         if undo is None:
@@ -76,6 +79,29 @@ def undo_write(revision: int, *, actor: Actor, at: datetime) -> list[Change]:
             raise DomainError(ErrorCode.IN_USE, message)
         undo(log, changes)
         return changes
+
+
+def refusal_of_undo(revision: int, *, actor: Actor, at: datetime) -> DomainError | None:
+    """Return the error that undoing this write would raise now, or None. Nothing stays written."""
+    try:
+        with transaction.atomic():
+            undo_write(revision, actor=replace(actor, writes=None), at=at)
+            transaction.set_rollback(True)
+    except DomainError as refusal:
+        return refusal
+    return None
+
+
+def undo_made_of(changes: Sequence[Change]) -> Change | None:
+    """Return the first change of the last write that undid these changes of one write, if there is one."""
+    reasons = [_reason(change.revision) for change in changes]
+    later = Change.objects.filter(revision__gt=changes[-1].revision, source=Source.ADMIN, reason__in=reasons)
+    last = later.order_by("-revision").first()
+    return Change.objects.of_write(last).first() if last else None
+
+
+def _reason(revision: int) -> str:
+    return f"Undo of change {revision}"
 
 
 def put_back(before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:
