@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
@@ -74,6 +74,8 @@ class DomainListPage(ListPage):
 class Confirmation:
     """A confirmation page: its title, what will happen, and the label of its button.
 
+    Without a button, the page says why the action is not possible, see `unless_refused`.
+
     `is_everywhere`: the action concerns all environments, not only `environment`, by default the current one.
     `subjects` are what somebody agrees to, see `config.admin.questions`. `name_to_type` must be typed.
     """
@@ -86,6 +88,15 @@ class Confirmation:
     subjects: Sequence[str] = ()
     name_to_type: str = ""
     environment: Environment | None = None
+
+
+def unless_refused(confirmation: Confirmation, check: Callable[[], object], title: str) -> Confirmation:
+    """Return the confirmation, or one under this title that says why the domain would refuse what it asks for."""
+    try:
+        check()
+    except DomainError as refusal:
+        return replace(confirmation, title=title, consequences=(refusal.message,), button="")
+    return confirmation
 
 
 class KeepsInput:

@@ -19,7 +19,7 @@ from config.admin.kept_input import sent_input
 from config.admin.questions import ask
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
-from config.admin.site import Confirmation, button, writer, writer_here
+from config.admin.site import Confirmation, button, unless_refused, writer, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import filter_visible
 from config.documents import Document
@@ -161,6 +161,9 @@ class FlagPages(RevertPages):
             "Archive the flag",
             is_everywhere=True,
         )
+        if flag.archived_at is None:
+            check = partial(flag_changes.require_archivable, flag, current_environment(request))
+            confirmation = unless_refused(confirmation, check, f"{flag.key} cannot be archived now")
         act = partial(self._move, request, flag, flag_changes.archive_flag)
         return self.confirm(request, flag, confirmation, act, f"{flag.key} is archived.")
 

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from config import snapshot
 from config.admin.columns import column, moment, unbroken
 from config.admin.current_environment import current_environment
-from config.admin.site import Confirmation, writer_here
+from config.admin.site import Confirmation, unless_refused, writer_here
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
@@ -187,16 +187,17 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
         flag_changes.delete_flag(key=obj.key, reason=reason, **writer_here(request))
 
     def deletion(self, request: HttpRequest, obj: Flag) -> Confirmation:
-        return Confirmation(
+        confirmation = Confirmation(
             f"Delete {obj.key}?",
             (
                 "The flag is deleted in every environment. Code that still evaluates it gets an error.",
-                "You cannot delete a flag that is on in another environment, or a prerequisite of another flag.",
                 "Its history stays in the change log. To keep the flag itself, archive it instead.",
             ),
             "Delete the flag",
             is_everywhere=True,
         )
+        check = partial(flag_changes.require_deletable, obj, current_environment(request))
+        return unless_refused(confirmation, check, f"{obj.key} cannot be deleted now")
 
 
 def _title(name: str, content: str | None) -> str:

@@ -167,10 +167,15 @@ def archive_flag(
     with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
         if flag.archived_at is not None:
             return flag
-        driven_rules.require_not_driven(document(flag), "archive")
-        _require_off_elsewhere(flag, environment)
-        references.require_not_needed(flag, "archive", but_archived=True)
+        require_archivable(flag, environment)
         return _set_archived(log, flag, environment, log.at)
+
+
+def require_archivable(flag: Flag, environment: Environment) -> None:
+    """Raise DomainError if an experiment drives the flag, if it is on in another environment, or if it is needed."""
+    driven_rules.require_not_driven(document(flag), "archive")
+    _require_off_elsewhere(flag, environment)
+    references.require_not_needed(flag, "archive", but_archived=True)
 
 
 def restore_flag(
@@ -210,16 +215,26 @@ def delete_flag(
         remove(log, flag, document(flag))
 
 
+def require_deletable(flag: Flag, environment: Environment) -> None:
+    """Raise DomainError if the flag is on in another environment, if an experiment drives it, or if it is needed."""
+    _require_off_elsewhere(flag, environment)
+    _require_removable(flag, document(flag))
+
+
 def remove(log: Writing, flag: Flag, before: Document) -> None:
     """Delete a flag, given with its document, wherever it is on. Raises DomainError if it is driven or needed."""
-    driven_rules.require_not_driven(before, "delete")
-    references.require_not_needed(flag, "delete")
+    _require_removable(flag, before)
     flag_id = flag.pk
     flag.delete()
     # Usage counts from the hour in which a flag was created, so a new flag with this key must
     # find none.
     Usage.objects.filter(flag_key=flag.key, hour__gte=hour_of(log.at)).delete()
     log.append(KIND, object_id=flag_id, key=flag.key, before=before, after=None)
+
+
+def _require_removable(flag: Flag, before: Document) -> None:
+    driven_rules.require_not_driven(before, "delete")
+    references.require_not_needed(flag, "delete")
 
 
 def _accepted(key: str, values: Mapping[str, Any], details_of_key: list[Detail] | None = None) -> Values:

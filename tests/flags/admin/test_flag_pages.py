@@ -9,7 +9,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from config.models import Change, Environment, Source
+from config.keys.environments import update_environment
+from config.models import Change, Environment, ReasonSetting, Source
 from flags.changes.flag_changes import archive_flag, create_flag, get_flag, update_flag
 from flags.models import Flag
 from tests.admin import answer, messages_of, only_change, revision, sign_in, text_of
@@ -157,6 +158,25 @@ def test_archive__of_a_flag_that_another_needs__says_which(flag: Flag, productio
     response = sign_in().post(address("archive", flag), {"opened_in": "production"})
     assert "a prerequisite of child" in messages_of(response)[0]
     assert revision() == before
+
+
+@pytest.mark.parametrize(("page", "done"), [("archive", "archived"), ("delete", "deleted")])
+def test_question__about_what_would_be_refused__says_why_and_has_no_button(
+    flag: Flag, production: Environment, staging: Environment, page: str, done: str
+) -> None:
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_flag(key="banner", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    client = sign_in()
+    shown = client.get(address(page, flag))
+    assert f"banner cannot be {done} now The flag is on in staging; switch it off there first. Back" in text_of(shown)
+    assert f"{page.capitalize()} the flag" not in text_of(shown)
+    assert "off for everyone" not in text_of(shown)
+    assert "Reason" not in text_of(shown)
+
+    update_flag(key="banner", environment=staging, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    assert f"{page.capitalize()} the flag" in text_of(client.get(address(page, flag)))
+    create("child", production, prerequisites=[{"flag": "banner"}])
+    assert "a prerequisite of child" in text_of(client.get(address(page, flag)))
 
 
 @pytest.mark.parametrize("page", ["archive", "restore"])
