@@ -16,6 +16,7 @@ from flags.usage.series import count_evaluations
 
 DAY = timedelta(days=1)
 _MOST_NAMED = 20
+_MOST_IN_A_SENTENCE = 5
 
 
 def describe_last_day(
@@ -31,7 +32,7 @@ def describe_last_day(
     elif isinstance(preview, NoSample):
         users = preview.meaning
     else:
-        users = describe_changed(preview, where, now, DAY, number_of_flags=len(keys))
+        users = describe_changed(preview, where, now, DAY, flags=keys)
     if len(keys) == 1:
         return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
     named = [f"{key} was {_evaluated(counts.get(key, 0))} in the last day." for key in keys[:_MOST_NAMED]]
@@ -49,25 +50,37 @@ def describe_changed(
     now: datetime,
     within: timedelta,
     *,
-    number_of_flags: int = 1,
+    flags: Sequence[str] = (),
     would: str = "will see something else",
 ) -> str:
-    """Return how many of the users who were seen within a time a change concerns. `would` says what it does to them."""
+    """Return how many of the users who were seen within a time a change concerns. `would` says what it does to them.
+
+    `flags` are named if they are several.
+    """
     about, changed = _about(preview), _estimate(preview, preview.changed)
     users = f"user{'' if preview.all_users == 1 else 's'}"
     seen = f"{about}{preview.all_users:,} {users} seen {where} {_period(preview.since, now, within)}"
-    which = "" if number_of_flags == 1 else " in at least one of these flags"
+    which = f" in {_any_of(flags)}" if len(flags) > 1 else ""
     if not changed:
         return f"Of the {seen}, none {would}{which}."
     return f"Of the {seen}, {about}{changed:,} ({percent(preview.share)}) {would}{which}."
 
 
-def describe_lost(preview: Preview, what: str) -> str:
+def describe_lost(preview: Preview, flags: Sequence[str]) -> str:
     """Return for how many of the users to whom something else will be shown a flag goes off; "" for none."""
     if not preview.lost:
         return ""
     lost = _estimate(preview, preview.lost)
+    what = _any_of(flags) if len(flags) <= _MOST_IN_A_SENTENCE else "At least one of them"
     return f"{what} goes off for {_about(preview)}{lost:,} user{'' if lost == 1 else 's'}."
+
+
+def _any_of(flags: Sequence[str]) -> str:
+    """Return `a, b or c`. More flags than a sentence can take are not named."""
+    if len(flags) > _MOST_IN_A_SENTENCE:
+        return "at least one of these flags"
+    *first, last = flags
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def describe_decided(preview: Preview, decided: int, now: datetime, within: timedelta) -> str:

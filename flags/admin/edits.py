@@ -187,9 +187,8 @@ def _describe_effect(effect: Effect, here: Environment) -> Iterator[str]:
 
 def _describe_recent(effect: Effect, where: str) -> Iterator[str]:
     if isinstance(effect.preview, Preview):
-        number = len(effect.keys)
-        yield describe_changed(effect.preview, where, effect.at, PERIOD, number_of_flags=number)
-        if lost := describe_lost(effect.preview, effect.keys[0] if number == 1 else "At least one of them"):
+        yield describe_changed(effect.preview, where, effect.at, PERIOD, flags=effect.keys)
+        if lost := describe_lost(effect.preview, effect.keys):
             yield lost
 
 

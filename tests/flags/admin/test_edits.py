@@ -118,6 +118,15 @@ def test_edit__of_a_flag_that_others_need__asks_about_them(production: Environme
     assert "From then on, base is off for everyone. From then on, f is off for everyone." in shown
 
 
+def test_edit__of_a_flag_that_another_needs__names_both(production: Environment) -> None:
+    store_four_users(production)
+    base = flag_on(production, share(100), key="base")
+    flag_on(production, prerequisites=[{"flag": "base"}])
+    shown = text_of(save(sign_in(), base, rules=[rule_for(PRO)]))
+    assert "will see something else in base or f. base or f goes off for 3 users." in shown
+    assert "at least one" not in shown.lower()
+
+
 @pytest.mark.parametrize("edits", [{"description": "New"}, {"tags": "shop"}, {"owner": "ada"}, {}])
 def test_edit__that_changes_nothing_for_users__asks_nothing(production: Environment, edits: dict[str, Any]) -> None:
     store_four_users(production)
