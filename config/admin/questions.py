@@ -7,6 +7,7 @@ question takes the place of the view's answer. Its form sends the same input aga
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn
 
 from django.http import HttpRequest, HttpResponse
@@ -49,6 +50,15 @@ class QuestionMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return exception.page if isinstance(exception, Unanswered) else None
+
+
+def unless_refused(confirmation: Confirmation, check: Callable[[], object], title: str) -> Confirmation:
+    """Return the confirmation, or one under this title that says why the domain would refuse what it asks for."""
+    try:
+        check()
+    except DomainError as refusal:
+        return replace(confirmation, title=title, consequences=(refusal.message,), button="")
+    return confirmation
 
 
 def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> None:

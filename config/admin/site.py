@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
@@ -74,7 +74,7 @@ class DomainListPage(ListPage):
 class Confirmation:
     """A confirmation page: its title, what will happen, and the label of its button.
 
-    Without a button, the page says why the action is not possible, see `unless_refused`.
+    Without a button, the page says why the action is not possible.
 
     `is_everywhere`: the action concerns all environments, not only `environment`, by default the current one.
     `subjects` are what somebody agrees to, see `config.admin.questions`. `name_to_type` must be typed.
@@ -88,15 +88,6 @@ class Confirmation:
     subjects: Sequence[str] = ()
     name_to_type: str = ""
     environment: Environment | None = None
-
-
-def unless_refused(confirmation: Confirmation, check: Callable[[], object], title: str) -> Confirmation:
-    """Return the confirmation, or one under this title that says why the domain would refuse what it asks for."""
-    try:
-        check()
-    except DomainError as refusal:
-        return replace(confirmation, title=title, consequences=(refusal.message,), button="")
-    return confirmation
 
 
 class KeepsInput:
@@ -292,6 +283,16 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
 
     def succeed(self, request: HttpRequest, text: str) -> None:
         messages.success(request, text, extra_tags=self._write_tag(request))
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Say so if the form was sent without a change, such as of `5 %` to `5%`. Nothing is written then."""
+        if self._write_tag(request):
+            answer: HttpResponse = super().response_change(request, obj)
+            return answer
+        messages.info(request, "Nothing has changed.")
+        if "_continue" in request.POST:
+            return HttpResponseRedirect(request.get_full_path())
+        return cast(HttpResponse, self.response_post_save_change(request, obj))
 
     def message_user(
         self, request: HttpRequest, message: str, level: Any = messages.INFO, extra_tags: str = "", *options: Any

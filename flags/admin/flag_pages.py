@@ -16,10 +16,10 @@ from django.utils import timezone
 from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.kept_input import sent_input
-from config.admin.questions import ask
+from config.admin.questions import ask, unless_refused
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
-from config.admin.site import Confirmation, button, unless_refused, writer, writer_here
+from config.admin.site import Confirmation, button, writer, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import filter_visible
 from config.documents import Document

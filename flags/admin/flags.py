@@ -14,7 +14,8 @@ from django.utils.safestring import SafeString
 from config import snapshot
 from config.admin.columns import column, moment, unbroken
 from config.admin.current_environment import current_environment
-from config.admin.site import Confirmation, unless_refused, writer_here
+from config.admin.questions import unless_refused
+from config.admin.site import Confirmation, writer_here
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same

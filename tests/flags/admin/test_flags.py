@@ -290,6 +290,14 @@ def test_change__without_its_version__is_refused(flag: Flag) -> None:
     assert revision() == before
 
 
+@pytest.mark.parametrize(("sent", "page"), [({}, "changelist"), ({"_continue": "1"}, "change")])
+def test_change__of_nothing__says_so(flag: Flag, sent: dict[str, str], page: str) -> None:
+    client, before = sign_in(), revision()
+    response = client.post(address("change", flag), {**filled(client, address("change", flag)), **sent})
+    assert response.url == (reverse(LIST) if page == "changelist" else address("change", flag))
+    assert (messages_of(response), revision()) == (["Nothing has changed."], before)
+
+
 def test_change__opened_in_another_environment__is_refused(flag: Flag) -> None:
     client = sign_in()
     sent = filled(client, address("change", flag), description="For production")
