@@ -256,6 +256,9 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
         page = Paginator(self.history_of(obj), size).get_page(request.GET.get("p"))
         changes = [self.describe(request, obj, change) for change in page]
         context = {"page": page, "changes": changes, "original": obj, "title": f"History of {obj}"}
+        if changes and page.number == 1:
+            log: Any = self.admin_site.get_model_admin(Change)
+            context["undo"] = log.find_undo(request, changes[0].change)
         return self.page(request, "admin/change_history.html", context)
 
     def history_of(self, obj: Any) -> ChangeQuerySet:

@@ -32,6 +32,15 @@ from config.models import KINDS, Change, Source
 _CHANGES_A_PAGE = 25
 
 
+@dataclass(frozen=True, slots=True)
+class UndoOffer:
+    """Until when a write can be undone, or else why not: because of the change `made`, which undid it, or of others."""
+
+    until: datetime | None = None
+    made: Change | None = None
+    why_not: str = ""
+
+
 class WritePages(DomainAdmin):
     """Each change has the page of the write that made it, with all changes of that write."""
 
@@ -55,7 +64,7 @@ class WritePages(DomainAdmin):
             "changes": [describe_change(shown) for shown in changes],
             "page": page,
             "object_address": address_of_changed(change) if page.paginator.count == 1 else None,
-            "undo": _find_undo(request, change, changes),
+            "undo": self.find_undo(request, change),
             "title": describe_write(first, page.paginator.count),
         }
         return self.page(request, "admin/config/change/write.html", context)
@@ -77,6 +86,18 @@ class WritePages(DomainAdmin):
             messages.success(request, f"The {what} undone.", extra_tags=f"undo-{made[-1]}" if made else "")
         return HttpResponseRedirect(self._page_after(request, changes))
 
+    def find_undo(self, request: HttpRequest, change: Change) -> UndoOffer | None:
+        """Return whether this person can undo the write, or None for one that is old, of others, or never goes back."""
+        if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
+            return None  # such as an import of very many changes, which are not read
+        changes = write_of(change.revision)
+        if undo_of(changes) is None or not _may_undo_all(request, changes):
+            return None
+        refusal = refusal_of_undo(change.revision, **writer(request))
+        if refusal is None:
+            return UndoOffer(until=change.at + UNDO_WITHIN)
+        return UndoOffer(made=undo_made_of(changes), why_not=refusal.message.replace(" Nothing was changed.", ""))
+
     def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
         """Return the page on which the button was, or the list of such objects if this one may be gone now."""
         page = request.POST.get("next", "")
@@ -90,28 +111,6 @@ def describe_write(first: Change, number: int) -> str:
     """Return the title of a write: `Change 12: flag f` or `Change 12: 3 objects`."""
     what = f"{name_kind(first.object_kind)} {first.key}" if number == 1 else f"{number:,} objects"
     return f"Change {first.revision}: {what}"
-
-
-@dataclass(frozen=True, slots=True)
-class UndoOffer:
-    """Until when a write can be undone, or else why not: because of the change `made`, which undid it, or of others."""
-
-    until: datetime | None = None
-    made: Change | None = None
-    why_not: str = ""
-
-
-def _find_undo(request: HttpRequest, change: Change, shown: Sequence[Change]) -> UndoOffer | None:
-    """Return whether this person can undo the write, or None for a write that is old, of others, or never goes back."""
-    if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
-        return None  # such as an import of very many changes, which are not read
-    changes = write_of(change.revision) if change.write is not None else shown
-    if undo_of(changes) is None or not _may_undo_all(request, changes):
-        return None
-    refusal = refusal_of_undo(change.revision, **writer(request))
-    if refusal is None:
-        return UndoOffer(until=change.at + UNDO_WITHIN)
-    return UndoOffer(made=undo_made_of(changes), why_not=refusal.message.replace(" Nothing was changed.", ""))
 
 
 def _may_undo_all(request: HttpRequest, changes: Sequence[Change]) -> bool:

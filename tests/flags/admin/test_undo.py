@@ -216,7 +216,7 @@ def test_links_to_changes__are_for_those_who_may_see_the_log(flag: Flag) -> None
     shown = client.get(switch(client, flag).url).content.decode()
     assert "/undo/" in shown
     assert "Show the change" not in shown
-    assert "config/change" not in client.get(address("history", flag)).content.decode()
+    assert 'href="/admin/config/change' not in client.get(address("history", flag)).content.decode()
 
 
 def test_undo__to_another_site__stays_here(flag: Flag) -> None:
@@ -316,6 +316,20 @@ def test_page_of_a_write__takes_few_queries(
     client.get(where)
     with django_assert_max_num_queries(40):  # for any number of flags, with the undo that is tried
         client.get(where)
+
+
+def test_history__just_after_a_change__offers_to_undo_it(flag: Flag, production: Environment) -> None:
+    client, history = sign_in(), address("history", flag)
+    assert undo_addresses(client.get(history)) == []  # the flag was created long ago
+    switch(client, flag)
+    made = revision()
+    client.get(LIST)  # which shows the message
+    assert undo_addresses(client.get(history)) == [f"/admin/config/change/{made}/undo/"]
+    assert undo_addresses(sign_in("flags.view_flag", username="eve").get(history)) == []
+    assert undo(client, made, next=history).url == history
+    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    client.get(LIST)
+    assert undo_addresses(client.get(history)) == []
 
 
 def test_histories__link_to_the_page_of_each_write(flag: Flag) -> None:
