@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import Error
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch
 from django.utils import timezone
@@ -26,6 +27,7 @@ from config.change_log.undoing import (
     undo_write,
     write_of,
 )
+from config.database.outages import is_outage
 from config.errors import DomainError
 from config.models import KINDS, Change, Source
 
@@ -93,7 +95,12 @@ class WritePages(DomainAdmin):
         changes = write_of(change.revision)
         if undo_of(changes) is None or not _may_undo_all(request, changes):
             return None
-        refusal = refusal_of_undo(change.revision, **writer(request))
+        try:
+            refusal = refusal_of_undo(change.revision, **writer(request))
+        except Error as error:
+            if not is_outage(error):
+                raise
+            return None  # the database takes no changes now, or has a long one, and the page can do without
         if refusal is None:
             return UndoOffer(until=change.at + UNDO_WITHIN)
         return UndoOffer(made=undo_made_of(changes), why_not=refusal.message.replace(" Nothing was changed.", ""))

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
@@ -299,6 +300,21 @@ def test_page_of_a_write__that_changed_since__says_so(flag: Flag, production: En
     assert "The flag f has changed since, so this cannot be undone. See the history." in text_of(shown)
     assert "Nothing was changed" not in text_of(shown)
     assert revision() == before
+
+
+def test_page_of_a_write__database_takes_no_changes__offers_nothing(
+    flag: Flag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = sign_in()
+    switch(client, flag)
+    client.get(LIST)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("the database is read-only")
+
+    monkeypatch.setattr("config.change_log.undoing.undo_write", fail)
+    page = client.get(reverse("admin:config_change_change", args=[revision()]))
+    assert (page.status_code, undo_addresses(page)) == (200, [])
 
 
 def test_page_of_a_write__of_the_api__names_its_request(flag: Flag, api: Any) -> None:
