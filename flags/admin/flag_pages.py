@@ -136,8 +136,11 @@ class FlagPages(RevertPages):
         flags = [flag for flag in flags if flag.archived_at is None]
         snapshot.refresh()
         try:
-            ask_before_archiving(model_admin, request, flags)
-            archive_flags(keys=[flag.key for flag in flags], reason=reason_of(request), **writer_here(request))
+            by = writer_here(request)
+            act = partial(archive_flags, keys=[flag.key for flag in flags], reason=reason_of(request), **by)
+            check = partial(act, actor=replace(by["actor"], writes=None), is_dry_run=True)
+            ask_before_archiving(model_admin, request, flags, check)
+            act()
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return

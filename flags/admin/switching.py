@@ -7,7 +7,7 @@ it changes only rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
@@ -68,10 +68,12 @@ def ask_before_switching(
         require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
 
 
-def ask_before_archiving(model_admin: DomainAdmin, request: HttpRequest, flags: Sequence[Flag]) -> None:
+def ask_before_archiving(
+    model_admin: DomainAdmin, request: HttpRequest, flags: Sequence[Flag], check: Callable[[], object]
+) -> None:
     """Ask before these flags are archived, which turns them off everywhere.
 
-    Raises Unanswered, or DomainError if somebody declined.
+    Raises Unanswered, or DomainError if somebody declined. `check` raises DomainError if there is no use in asking.
     """
     if not flags:
         return
@@ -87,14 +89,10 @@ def ask_before_archiving(model_admin: DomainAdmin, request: HttpRequest, flags: 
     )
     if has_agreed(model_admin, request, question):
         return
+    check()
     switches = [Switch(flag, is_on=False) for flag in flags]
     lines = [
         "From now on they are off for everyone, in every environment. You can restore them at any time.",
-        *(
-            f"The experiment {switch.driver} drives the flag {switch.flag.key} here, so it cannot be archived."
-            for switch in switches
-            if switch.driver
-        ),
         *_describe_usage(switches, environment, "here", timezone.now()),
     ]
     require_agreement(model_admin, request, replace(question, consequences=lines))

@@ -26,14 +26,20 @@ def switch_flags(
 
 
 def archive_flags(
-    *, keys: Collection[str], environment: Environment, actor: Actor, at: datetime, reason: str = ""
+    *,
+    keys: Collection[str],
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
+    is_dry_run: bool = False,
 ) -> None:
     """Archive flags, which turns them off everywhere.
 
     It is refused as a whole if any of them is driven by an experiment, needed by another flag that stays, or on in
-    another environment. Raises ValidationFailed.
+    another environment. Raises ValidationFailed. A dry run only checks.
     """
-    common = {"actor": actor, "at": at, "reason": reason}
+    common = {"actor": actor, "at": at, "reason": reason, "is_dry_run": is_dry_run}
     _write(keys, environment, lambda entry: replace(entry, is_archived=True), common)
 
 
@@ -48,4 +54,4 @@ def _write(
         current = [bulk.entry_of(document, here, here) for _, document in documents(keys).values()]
         return bulk.prepare(basis, flags=[change(entry) for entry in current])
 
-    write_prepared(prepare, **common)  # type: ignore[arg-type]  # the actor, the time and the reason
+    write_prepared(prepare, **common)  # type: ignore[arg-type]  # the actor, the time, the reason and a dry run
