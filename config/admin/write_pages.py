@@ -32,6 +32,8 @@ from config.errors import DomainError
 from config.models import KINDS, Change, Source
 
 _CHANGES_A_PAGE = 25
+_MOST_TRIED = 100
+"""Of more changes, the undo is not tried for a page, because nobody else can write meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class WritePages(DomainAdmin):
         changes = write_of(change.revision)
         if undo_of(changes) is None or not _may_undo_all(request, changes):
             return None
+        offer, made = UndoOffer(until=change.at + UNDO_WITHIN), undo_made_of(changes)
+        if made is None and len(changes) > _MOST_TRIED:
+            return offer
         try:
             refusal = refusal_of_undo(change.revision, **writer(request))
         except Error as error:
@@ -102,8 +107,8 @@ class WritePages(DomainAdmin):
                 raise
             return None  # the database takes no changes now, or has a long one, and the page can do without
         if refusal is None:
-            return UndoOffer(until=change.at + UNDO_WITHIN)
-        return UndoOffer(made=undo_made_of(changes), why_not=refusal.message.replace(" Nothing was changed.", ""))
+            return offer
+        return UndoOffer(made=made, why_not=refusal.message.replace(" Nothing was changed.", ""))
 
     def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
         """Return the page on which the button was, or the list of such objects if this one may be gone now."""

@@ -6,12 +6,14 @@ import json
 import re
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
+from config.admin import write_pages
 from config.keys.environments import update_environment
 from config.models import Change, Environment, ReasonSetting, Source
 from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
@@ -316,6 +318,18 @@ def test_page_of_a_write__database_takes_no_changes__offers_nothing(
     monkeypatch.setattr("config.change_log.undoing.undo_write", fail)
     page = client.get(reverse("admin:config_change_change", args=[revision()]))
     assert (page.status_code, undo_addresses(page)) == (200, [])
+
+
+def test_page_of_a_write__of_very_many_changes__offers_to_undo_them_untried(
+    flag: Flag, production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_pages, "_MOST_TRIED", 1)
+    monkeypatch.setattr(write_pages, "refusal_of_undo", Mock(side_effect=AssertionError))
+    client = sign_in()
+    switch(client, flag, create_flag(key="g", environment=production, actor=ACTOR, at=NOON))
+    client.get(LIST)
+    page = client.get(reverse("admin:config_change_change", args=[revision()]))
+    assert undo_addresses(page) == [f"/admin/config/change/{revision() - 1}/undo/"]
 
 
 def test_page_of_a_write__of_the_api__names_its_request(flag: Flag, api: Any) -> None:
