@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -19,7 +19,16 @@ from django.utils import timezone
 from django.utils.timesince import timesince
 
 from config.change_log.history import find_differences
-from config.change_log.sentences import KindWords, describe_timestamp, in_past, sentences, shortened, spaced, words_of
+from config.change_log.sentences import (
+    KindWords,
+    describe_timestamp,
+    in_past,
+    listed,
+    sentences,
+    shortened,
+    spaced,
+    words_of,
+)
 from config.documents import Document, StoredJSONDecoder
 from config.models import Change, ChangeQuerySet, kinds_of
 
@@ -203,7 +212,7 @@ def _alone(difference: Mapping[str, Any], name: str) -> str:
 def _counted(difference: Mapping[str, Any], name: str) -> tuple[int, str]:
     elements = difference[name]
     number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-    shown = ", ".join(_words(element) for element in elements[:_MOST_ELEMENTS])
+    shown = ", ".join(_listed(element, _words) for element in elements[:_MOST_ELEMENTS])
     return number, f"{shown}{', …' if number > _MOST_ELEMENTS else ''}"
 
 
@@ -240,7 +249,7 @@ def _in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{_describe_part(name)}: {_inner_words(inner)}" for name, inner in value.items()) or "nothing"
     if isinstance(value, list):
-        return ", ".join(map(_inner_words, value)) or "none"
+        return ", ".join(_listed(element, _inner_words) for element in value) or "none"
     # The text "5" keeps its quotes, or it would read as the number.
     return value if isinstance(value, str) and not _literal.fullmatch(value) else json.dumps(value)
 
@@ -248,3 +257,8 @@ def _in_words(value: object) -> str:
 def _inner_words(value: object) -> str:
     words = _in_words(value)
     return f"({words})" if isinstance(value, Mapping | list) and value else words
+
+
+def _listed(element: object, describe: Callable[[object], str]) -> str:
+    words = describe(element)
+    return listed(words) if isinstance(element, str) else words

@@ -21,6 +21,7 @@ _LONGEST_VALUE = 300
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the sentences
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _timestamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_separator = re.compile("[,;]")
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
 
 DescribeValue = Callable[[str, Any, datetime], str | None]
@@ -126,10 +127,15 @@ def list_sentences(label: str, old: Sequence[Any], new: Sequence[Any]) -> Iterat
 
 def some(elements: Sequence[Any]) -> str:
     """Return `ada, bob and cy`, or if they are many, `1,204 (ada, bob, ...)`."""
-    shown = [shortened(str(element)) if isinstance(element, str) else plain(element) for element in elements]
+    shown = [listed(shortened(element)) if isinstance(element, str) else plain(element) for element in elements]
     if len(shown) > _MOST_ELEMENTS:
         return f"{len(shown):,} ({', '.join(shown[:_MOST_ELEMENTS])}, …)"
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def listed(text: str) -> str:
+    """Return a text as one element of a list, in quotes if it would read as several: `“DE, FR”`."""
+    return f"“{text}”" if _separator.search(text) else text
 
 
 def describe_value(words: KindWords, path: str, value: Any, at: datetime) -> str:

@@ -6,10 +6,11 @@ Pure: no page, no database.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from config.change_log.sentences import listed
 from flags.engine.conditions import USER_ID
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
@@ -222,11 +223,9 @@ def _audience(rule: Rule) -> str | None:
 
 def _join(values: Sequence[object]) -> str:
     more = len(values) - _MOST_VALUES
-    return ", ".join(_strings(values[:_MOST_VALUES])) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _strings(values: Iterable[object]) -> Iterable[str]:
-    return (_value(value) for value in values)
+    return ", ".join(listed(_value(value)) for value in values[:_MOST_VALUES]) + (
+        f" and {more:,} more" if more > 0 else ""
+    )
 
 
 def _value(value: object) -> str:

@@ -112,6 +112,13 @@ def test_comparison__of_lists_of_text__names_what_each_alone_has() -> None:
     assert comparison == Comparison("tags", "1 that the other lacks (b)", "1 that the other lacks (c)")
 
 
+def test_comparison__of_texts_with_commas__quotes_each() -> None:
+    [comparison] = compare_documents({"tags": ["a", "b"]}, {"tags": ["a", "b, c"]}, KIND, NOON)
+    assert comparison == Comparison("tags", "1 that the other lacks (b)", "1 that the other lacks (“b, c”)")
+    [comparison] = compare_documents({"a": {"in": ["b, c"]}}, {"a": None}, KIND, NOON)
+    assert comparison.first == "in: (“b, c”)"
+
+
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [

@@ -107,6 +107,7 @@ def test_change__of_several_things__begins_with_what_matters_most() -> None:
         ({"userIds": ["ada"]}, {"userIds": ["bob", "cy"]}, [
             "Added bob and cy to the user IDs", "Removed ada from the user IDs"
         ]),
+        ({"userIds": ["ada"]}, {"userIds": ["ada", "bob; cy"]}, ["Added “bob; cy” to the user IDs"]),
     ],
 )  # fmt: skip
 def test_change__of_a_segment__is_a_sentence(before: Any, after: Any, expected: list[str]) -> None:
