@@ -1,5 +1,6 @@
 // The operators of a condition, as the server lists them, and the input for the value that each compares with.
 import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, numberOrText, textInput } from "../config/elements.js";
+import { joinedNoticeOf } from "../config/joined_values.js";
 import { momentInput, toLocal } from "../config/moments.js";
 import { suggestValues } from "./seen_attributes.js";
 
@@ -60,7 +61,9 @@ export function valueFields(condition, path, tools) {
   if (isMisfit) return [field(`${path}.value`, "Value", jsonControl("input", condition.value, { "aria-label": "Value as JSON" }, set))];
   const control = (CONTROLS[takes] ?? textValue)(condition.value, set, kind, takes);
   if (control.type === "text" && takes !== "moment") suggestValues(control, () => condition.attribute);
-  return [field(`${path}.value`, "Value", control), ...kindField(condition, takes, kind, path, tools)];
+  const valueField = field(`${path}.value`, "Value", control);
+  if (control.type === "textarea") valueField.append(joinedNoticeOf(control).notice);
+  return [valueField, ...kindField(condition, takes, kind, path, tools)];
 }
 
 const CONTROLS = {

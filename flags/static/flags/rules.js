@@ -1,5 +1,6 @@
 // The editor of a flag's rules: a card for each rule, over the textarea that holds them as JSON.
 import { choice, field, jsonControl, keyChoice, known, labelled, linesArea, make, percentOrText, textInput } from "../config/elements.js";
+import { joinedNoticeOf } from "../config/joined_values.js";
 import { listEditor } from "../config/list_editor.js";
 import { lineOfUsers } from "../config/user_pages.js";
 import { blankCondition, conditionRows, isCondition } from "./conditions.js";
@@ -113,7 +114,7 @@ function usersField(rule, { save }) {
   });
   show(rule.userIds ?? []);
   const control = field(".userIds", "User ids", area);
-  control.append(line);
+  control.append(joinedNoticeOf(area).notice, line);
   return control;
 }
 

@@ -1,37 +1,59 @@
 // Edits a long list of user ids by the ids to add and to remove, since typing a letter into a text of 100,000 lines takes
 // browsers a third of a second. The form still sends the textarea.
 import { labelled, linesArea, make } from "../config/elements.js";
+import { joinedNotice, joinedNoticeOf } from "../config/joined_values.js";
 import { lineOfUsers } from "../config/user_pages.js";
 
 const MANY = 2_000;
 
 for (const textarea of document.querySelectorAll("textarea[name=user_ids]")) {
-  const ids = textarea.value.split("\n").filter((line) => line.trim());
-  if (ids.length > MANY) mount(textarea, ids);
+  const ids = idsIn(textarea);
+  if (ids.length > MANY) mount(textarea);
   else name(textarea, ids);
+}
+
+function idsIn(textarea) {
+  return textarea.value.split("\n").filter((line) => line.trim());
 }
 
 function name(textarea, ids) {
   const { line, show } = lineOfUsers();
-  textarea.after(line);
+  const joined = joinedNoticeOf(textarea);
+  textarea.after(joined.notice, line);
   textarea.addEventListener("input", () => show(textarea.value.split("\n")));
   show(ids);
 }
 
-function mount(textarea, ids) {
-  const listed = new Set(ids);
+function mount(textarea) {
+  let ids = [];
+  let listed = new Set();
+  const joined = joinedNotice((lines) => {
+    begin(lines);
+    whole.focus();
+  });
   const edits = { added: [], removed: [] };
   const count = make("p", { class: "hy-note" });
-  const area = (edit, label) => labelled("", label, linesArea([], { rows: 3, placeholder: "One a line", "aria-label": `Ids to ${label.toLowerCase()}` }, (lines) => {
+  const linesOf = (edit, label) => linesArea([], { rows: 3, placeholder: "One a line", "aria-label": label }, (lines) => {
     edits[edit] = lines;
-  }));
+  });
+  const controls = [linesOf("added", "Ids to add"), linesOf("removed", "Ids to remove")];
+  const [add, remove] = controls.map((control, at) => labelled("", ["Add", "Remove"][at], control, joinedNoticeOf(control).notice));
   const whole = make("button", { type: "button", class: "hy-button", onclick: () => {
     apply();
     textarea.form.removeEventListener("submit", apply);
     editor.replaceWith(textarea);
     textarea.hidden = false;
+    textarea.after(joinedNoticeOf(textarea).notice);
   } }, "Edit the whole list");
-  const editor = make("div", { class: "hy-editor", onchange: apply }, count, area("added", "Add"), area("removed", "Remove"), make("div", { class: "hy-editor-bar" }, whole));
+  const editor = make("div", { class: "hy-editor", onchange: apply }, count, joined.notice, add, remove, make("div", { class: "hy-editor-bar" }, whole));
+
+  /** Edit this list from here on. */
+  function begin(lines) {
+    ids = lines;
+    listed = new Set(ids);
+    joined.show(ids);
+    apply();
+  }
 
   function apply() {
     const gone = new Set(edits.removed);
@@ -46,5 +68,5 @@ function mount(textarea, ids) {
   textarea.before(editor);
   editor.append(textarea);
   textarea.form.addEventListener("submit", apply);
-  apply();
+  begin(idsIn(textarea));
 }
