@@ -110,7 +110,7 @@ class LinesField(TextField):
 
     def __init__(self, **options: Any) -> None:
         classes = " ".join([*TEXTAREA_CLASSES, "hy-lines"])
-        attributes = {"rows": 10, "spellcheck": "false", "autocomplete": "off", "class": classes}
+        attributes = {"rows": 10, "spellcheck": "false", "class": classes}
         super().__init__(**{"widget": UnfoldAdminTextareaWidget(attributes), **options})
 
     def prepare_value(self, value: Any) -> Any:

@@ -3,6 +3,7 @@
 // users edit the textarea itself.
 
 import { iconButton, make } from "./elements.js";
+import { whenRestored } from "./restored.js";
 
 export { choice, field, iconButton, make, numberOrText, textInput, weightOrText } from "./elements.js";
 
@@ -233,6 +234,10 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
 
     const errors = parse(textarea.value) === null ? new Map() : takeErrors(textarea, name);
     showCards(errors);
+    whenRestored(() => {
+      showCards(errors);
+      textarea.dispatchEvent(new Event("change", { bubbles: true }));
+    });
     if (watched) {
       for (const element of document.querySelectorAll(watched)) element.addEventListener("change", () => isRaw || draw());
     }

@@ -1,4 +1,5 @@
 // Shows the fields of a metric that its type and its role use. Hidden fields are not sent, and keep their values.
+import { whenRestored } from "../config/restored.js";
 
 const type = document.querySelector("select[name=type]");
 const role = document.querySelector("select[name=role]");
@@ -17,4 +18,5 @@ function showWhatFits() {
 if (type && role) {
   for (const select of [type, role]) select.addEventListener("change", showWhatFits);
   showWhatFits();
+  whenRestored(showWhatFits);
 }

@@ -2,6 +2,7 @@
 // Below an event that was never received, a note says so.
 import { addButton, choice, field, iconButton, jsonControl, known, make, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
+import { whenRestored } from "../config/restored.js";
 import { isCondition } from "../flags/conditions.js";
 import { convertValue, OPERATORS, valueFields } from "../flags/condition_values.js";
 
@@ -127,6 +128,7 @@ if (page) {
     const event = document.getElementById(`id_${prefix}event`);
     event.setAttribute("list", eventNames.id);
     const properties = watchEvent(event);
+    whenRestored(() => event.dispatchEvent(new Event("change")));
     document.getElementById(`id_${prefix}property`).setAttribute("list", properties.id);
     conditionsEditor(editor, properties);
   }

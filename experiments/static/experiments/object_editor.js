@@ -1,6 +1,7 @@
 // Turns a textarea with a JSON object, or an empty one, into fields. The form sends the textarea. Without this script,
 // or for a text that is not an object, users edit the textarea itself.
 import { isObject, make } from "../config/elements.js";
+import { whenRestored } from "../config/restored.js";
 
 function parse(text) {
   if (!text.trim()) return {};
@@ -31,6 +32,7 @@ export function objectEditor({ name, draw, watched = null }) {
     };
     const redraw = () => editor.replaceChildren(...draw(parse(textarea.value), { save, redraw }).filter((element) => element !== null));
     redraw();
+    whenRestored(redraw);
     for (const element of watched ? document.querySelectorAll(watched) : []) element.addEventListener("change", redraw);
   }
 }

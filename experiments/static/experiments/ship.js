@@ -1,4 +1,6 @@
 // A variant, or users, with objections require a reason, which the server checks, too.
+import { whenRestored } from "../config/restored.js";
+
 const reason = document.getElementById("id_reason");
 const note = document.querySelector("[data-reason-needed]");
 const choices = [...document.querySelectorAll("input[name=winner], input[name=ship_to], input[name=enable]")];
@@ -16,3 +18,4 @@ function update() {
 
 for (const choice of choices) choice.addEventListener("change", update);
 update();
+whenRestored(update);

@@ -1,6 +1,7 @@
 // The attributes of the user in the tryout of a flag: rows of a name and a value, over the textarea with the JSON.
 // Each attribute that the flag reads has a row. A row without a value is not sent.
 import { addButton, iconButton, isObject, make, textInput } from "../config/elements.js";
+import { whenRestored } from "../config/restored.js";
 
 for (const textarea of document.querySelectorAll('textarea[data-editor="attributes"]')) mount(textarea);
 
@@ -60,6 +61,7 @@ function mount(textarea) {
   }
 
   showRows();
+  whenRestored(showRows);
 }
 
 function parse(text) {

@@ -2,6 +2,7 @@
 // browsers a third of a second. The form still sends the textarea.
 import { labelled, linesArea, make } from "../config/elements.js";
 import { joinedNotice, joinedNoticeOf } from "../config/joined_values.js";
+import { whenRestored } from "../config/restored.js";
 import { lineOfUsers } from "../config/user_pages.js";
 
 const MANY = 2_000;
@@ -22,6 +23,10 @@ function name(textarea, ids) {
   textarea.after(joined.notice, line);
   textarea.addEventListener("input", () => show(textarea.value.split("\n")));
   show(ids);
+  whenRestored(() => {
+    joined.update();
+    show(idsIn(textarea));
+  });
 }
 
 function mount(textarea) {
@@ -69,4 +74,12 @@ function mount(textarea) {
   editor.append(textarea);
   textarea.form.addEventListener("submit", apply);
   begin(idsIn(textarea));
+  whenRestored(() => {
+    const restored = idsIn(textarea); // with the edits in it
+    for (const control of controls) {
+      control.value = "";
+      control.dispatchEvent(new Event("input"));
+    }
+    begin(restored);
+  });
 }

@@ -2,6 +2,7 @@
 // need are hidden.
 import { choice, field, jsonControl, make, numberOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
+import { whenRestored } from "../config/restored.js";
 import { VARIANTS, variantKeys } from "./variant_keys.js";
 
 const type = document.querySelector("select[name=type]");
@@ -58,6 +59,7 @@ function chooseAmongVariants(input) {
   input.before(select);
   document.querySelector(VARIANTS)?.addEventListener("change", draw);
   draw();
+  whenRestored(draw);
 }
 
 function rowOf(name) {
@@ -89,4 +91,5 @@ for (const input of document.querySelectorAll("input[data-none]")) chooseAmongVa
 if (type) {
   type.addEventListener("change", hideUnused);
   hideUnused();
+  whenRestored(hideUnused);
 }
