@@ -125,7 +125,32 @@ def test_rule__of_a_segment__is_chosen_among_those_there_are(visit: Visit) -> No
     rule(visit, 1).get_by_label("Who").select_option("segment")
     rule(visit, 1).get_by_label("Segment").select_option("testers")
     save(visit)
-    assert stored().rules == [{"type": "segment", "percentage": 10, "segment": "testers"}]
+    assert stored().rules == [{"type": "segment", "segment": "testers"}]
+
+
+def test_rule__new_one_that_names_users__is_for_all_of_them(visit: Visit) -> None:
+    open_flag(visit)
+    add = visit.page.get_by_role("button", name="Add rule")
+    add.click()
+    who = rule(visit, 1).get_by_label("Who", exact=True)
+    percentage = rule(visit, 1).get_by_label("Percentage", exact=True)
+    for kind, share in (("users", "100"), ("percentage", "10"), ("segment", "100")):
+        who.select_option(kind)
+        expect(percentage).to_have_value(share)
+    percentage.fill("25")
+    who.select_option("users")
+    expect(percentage).to_have_value("25")  # as it was typed
+    rule(visit, 1).get_by_label("User ids").fill("ada")
+    add.click()
+    rule(visit, 2).get_by_label("Who").select_option("attribute")
+    expect(rule(visit, 2).get_by_label("Percentage", exact=True)).to_have_value("100")
+    rule(visit, 2).get_by_label("Attribute").fill("plan")
+    rule(visit, 2).get_by_label("Value", exact=True).fill("pro")
+    save(visit)
+    assert stored().rules == [
+        {"type": "users", "percentage": 25, "userIds": ["ada"]},
+        {"type": "attribute", "conditions": [PRO]},
+    ]
 
 
 def test_rule__its_parts_behind_more__are_stored_and_reported_when_folded(visit: Visit) -> None:

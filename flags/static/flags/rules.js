@@ -16,6 +16,11 @@ const TYPES = [
 ];
 const SHARE_OF = { percentage: "% of everyone", attribute: "% of these users", segment: "% of these users", users: "% of these users" };
 
+/** The share of everyone that a new rule has, so that it does not reach all users by mistake. */
+const DEFAULT_SHARE = 10;
+/** The new rules whose percentage nobody has typed yet. It follows their kind. */
+const untyped = new WeakSet();
+
 const isOfExperiment = (rule) => rule?.type === "experiment" && Array.isArray(rule.variants);
 
 listEditor({
@@ -24,7 +29,11 @@ listEditor({
   empty: "No rules: while the flag is on, it is on for everyone.",
   watched: VARIANTS,
   isCopied: true,
-  blank: () => ({ type: "percentage", percentage: 10 }),
+  blank: () => {
+    const rule = { type: "percentage", percentage: DEFAULT_SHARE };
+    untyped.add(rule);
+    return rule;
+  },
   isFixed: (_, at, rules) => at <= rules.findIndex(isOfExperiment),
   card: (rule, tools) => (isOfExperiment(rule) ? experimentCard(rule) : isKnown(rule) ? ruleCard(rule, tools) : jsonCard(rule, tools)),
 });
@@ -80,6 +89,11 @@ function changeType(rule, type) {
   rule.type = type;
   delete rule.userIds;
   delete rule.segment;
+  if (untyped.has(rule) && !rule.ramp) {
+    // Users who are named are all meant.
+    if (type === "percentage") rule.percentage = DEFAULT_SHARE;
+    else delete rule.percentage;
+  }
   if (type === "percentage" && !rule.ramp) rule.percentage ??= 100;
   if (type === "users") rule.userIds = [];
   if (type === "segment") rule.segment = "";
@@ -90,12 +104,14 @@ function percentageField(rule, { save }) {
   const without = rule.ramp ? 0 : 100;
   const isOptional = rule.type !== "percentage" || rule.ramp;
   const number = textInput(String(rule.percentage ?? without), { inputmode: "decimal", "aria-label": "Percentage" }, () => {
+    untyped.delete(rule);
     if (number.value.trim() === "" && isOptional) delete rule.percentage;
     else rule.percentage = percentOrText(number.value);
     range.value = Number(rule.percentage ?? without) || 0;
     save();
   });
   const range = make("input", { type: "range", min: 0, max: 100, step: 1, "aria-label": "Percentage, roughly", oninput: () => {
+    untyped.delete(rule);
     number.value = range.value;
     rule.percentage = Number(range.value);
     save();
