@@ -83,6 +83,70 @@ def test_rule__dragged__lands_where_the_line_is(visit: Visit, page: Page) -> Non
     assert saved(page) == [2, 1, 3, 4]
 
 
+END_IS_VISIBLE = """() => {
+  const [last] = [...document.querySelectorAll("[data-editor-of=rules] .hy-editor-card")].slice(-1);
+  const bar = document.getElementById("submit-row");
+  return last.getBoundingClientRect().bottom <= bar.getBoundingClientRect().top;
+}"""
+
+
+def test_rule__dragged_to_an_edge__scrolls_the_page_there(visit: Visit) -> None:
+    page = visit.page
+    many = [{"type": "percentage", "percentage": share} for share in range(1, 13)]
+    visit.open(f"/admin/flags/flag/{flag_in_production(rules=many).pk}/change/")
+    page.evaluate("scrollTo(0, 0)")
+    last = rule(page, 12)
+    rule(page, 1).locator(".hy-grip").hover()
+    page.mouse.down()
+    page.mouse.move(400, page.locator("#submit-row").evaluate("bar => bar.getBoundingClientRect().top") - 10, steps=3)
+    expect(last).to_have_class("hy-editor-card hy-drop-after")
+    page.wait_for_function(END_IS_VISIBLE)
+    at_the_end = page.evaluate("scrollY")
+    page.wait_for_timeout(200)
+    assert page.evaluate("scrollY") == at_the_end  # no further than the list goes
+    page.mouse.up()
+    assert shares(page) == [*map(str, range(2, 13)), "1"]
+    last.locator(".hy-grip").hover()
+    page.mouse.down()
+    page.mouse.move(400, 10, steps=3)
+    expect(rule(page, 1)).to_have_class("hy-editor-card hy-drop-before")
+    page.mouse.up()
+    assert shares(page) == [*map(str, range(1, 13))]
+
+
+def test_rule__dragged_by_touch__scrolls_and_lands(visit: Visit) -> None:
+    page = visit.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    many = [{"type": "percentage", "percentage": share} for share in range(1, 7)]
+    visit.open(f"/admin/flags/flag/{flag_in_production(rules=many).pk}/change/")
+    rule(page, 1).locator(".hy-grip").scroll_into_view_if_needed()
+    box = rule(page, 1).locator(".hy-grip").bounding_box()
+    assert box is not None
+    session = page.context.new_cdp_session(page)
+    for kind, y in (("touchStart", box["y"] + 5), ("touchMove", box["y"] + 40), ("touchMove", 835.0)):
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": box["x"] + 5, "y": y}]})
+    expect(rule(page, 6)).to_have_class("hy-editor-card hy-drop-after")
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert shares(page) == ["2", "3", "4", "5", "6", "1"]
+
+
+def test_rule__drag_cancelled_by_escape__leaves_the_list_as_it_was(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 2400})
+    drag(page, 1, 3)
+    expect(page.locator(".hy-drop-before")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator(".hy-drop-before")).to_have_count(0)
+    drag_on = rule(page, 4).bounding_box()
+    assert drag_on is not None
+    page.mouse.move(drag_on["x"] + 30, drag_on["y"] + 5, steps=2)
+    expect(page.locator(".hy-drop-before")).to_have_count(0)
+    page.mouse.up()
+    assert shares(page) == ["1", "2", "3", "4"]
+    drag(page, 1, 3)
+    page.mouse.up()
+    assert shares(page) == ["2", "1", "3", "4"]
+
+
 def test_rule__dragged_before_that_of_an_experiment__stays_behind_it(visit: Visit) -> None:
     flag_in_production(rules=RULES[:2])
     with writing(actor=ACTOR, at=NOON) as log:

@@ -2,6 +2,7 @@
 // array back into the textarea, which the form sends. Without this script, or for a text that the cards cannot show,
 // users edit the textarea itself.
 
+import { dragBy } from "./dragging.js";
 import { iconButton, make } from "./elements.js";
 import { whenRestored } from "./restored.js";
 
@@ -125,36 +126,27 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
     function makeHandle(entry) {
       const handle = make("span", { class: "hy-grip material-symbols-outlined", "aria-hidden": "true", title: `Drag to move this ${noun}` }, "drag_indicator");
       let place = null;
-      const end = () => {
+      const over = (y) => {
+        place = placeOf(y);
+        showPlace(place);
+      };
+      const end = (isDropped) => {
+        const [from, chosen] = [entries.indexOf(entry), isDropped ? place : null];
         place = null;
         showPlace(null);
-      };
-      handle.addEventListener("pointerdown", (event) => {
-        event.preventDefault(); // which would select text
-        handle.setPointerCapture(event.pointerId);
-        place = entries.indexOf(entry);
-      });
-      handle.addEventListener("pointermove", (event) => {
-        if (place === null) return;
-        place = placeOf(event);
-        showPlace(place);
-      });
-      handle.addEventListener("pointerup", () => {
-        const [from, chosen] = [entries.indexOf(entry), place];
-        end();
         if (chosen === null) return;
         const to = chosen > from ? chosen - 1 : chosen;
         if (to !== from) move(entry, to);
-      });
-      handle.addEventListener("pointercancel", end);
+      };
+      dragBy(handle, { list: cards, over, end });
       return handle;
     }
 
-    /** Return before which card the pointer is: its position among all cards. */
-    function placeOf(event) {
+    /** Return before which card a pointer at `y` is: its position among all cards. */
+    function placeOf(y) {
       const at = [...cards.children].findIndex((card) => {
         const { top, height } = card.getBoundingClientRect();
-        return event.clientY < top + height / 2;
+        return y < top + height / 2;
       });
       return Math.max(at < 0 ? entries.length : at, countFixed());
     }
