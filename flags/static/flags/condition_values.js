@@ -1,8 +1,8 @@
 // The operators of a condition, as the server lists them, and the input for the value that each compares with.
-import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, numberOrText, textInput } from "../config/elements.js";
+import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, make, numberOrText, textInput } from "../config/elements.js";
 import { joinedNoticeOf } from "../config/joined_values.js";
 import { momentInput, toLocal } from "../config/moments.js";
-import { suggestValues } from "./seen_attributes.js";
+import { suggestValues, valueButtons } from "./seen_attributes.js";
 
 /** Groups of `[operator, words, kind of value, whether case matters]`, as a select shows them. */
 export const OPERATORS = known("hy-operators", []);
@@ -61,9 +61,14 @@ export function valueFields(condition, path, tools) {
   if (isMisfit) return [field(`${path}.value`, "Value", jsonControl("input", condition.value, { "aria-label": "Value as JSON" }, set))];
   const control = (CONTROLS[takes] ?? textValue)(condition.value, set, kind, takes);
   if (control.type === "text" && takes !== "moment") suggestValues(control, () => condition.attribute);
-  const valueField = field(`${path}.value`, "Value", control);
-  if (control.type === "textarea") valueField.append(joinedNoticeOf(control).notice);
-  return [valueField, ...kindField(condition, takes, kind, path, tools)];
+  return [field(`${path}.value`, "Value", control), ...belowLines(control, condition), ...kindField(condition, takes, kind, path, tools)];
+}
+
+/** Make what stands below the textarea of a list, with the width of the row. */
+function belowLines(control, condition) {
+  if (control.type !== "textarea") return [];
+  const buttons = valueOf(condition.operator) === "list" ? valueButtons(control, () => condition.attribute) : null;
+  return [make("div", { class: "hy-below" }, joinedNoticeOf(control).notice, buttons)];
 }
 
 const CONTROLS = {

@@ -2,6 +2,7 @@
 // for when somebody first edits a condition.
 import { known, make } from "../config/elements.js";
 
+const MOST_BUTTONS = 8;
 const address = known("hy-attributes-page", "");
 const lists = new Map();
 const names = make("datalist", { id: "hy-seen-attributes" });
@@ -42,6 +43,37 @@ export function suggestValues(input, nameOf) {
     if (values.length) input.setAttribute("list", listOf(name, values).id);
     else input.removeAttribute("list");
   });
+}
+
+/** Make a line of buttons below a textarea, each of which adds a value of the attribute that it does not have yet. */
+export function valueButtons(area, nameOf) {
+  const line = make("div", { class: "hy-seen", role: "group", "aria-label": "Values seen lately", hidden: true });
+  let row = null;
+
+  async function show() {
+    const seen = await load();
+    if (!row) {
+      row = area.closest(".hy-row");
+      row?.addEventListener("input", show); // also of another attribute
+    }
+    const listed = new Set(area.value.split("\n"));
+    const values = (seen.get(nameOf()) ?? []).filter((value) => !listed.has(value)).slice(0, MOST_BUTTONS);
+    line.hidden = !values.length;
+    line.replaceChildren("Seen lately:", ...values.map((value, at) => make("button", { type: "button", title: value, "aria-label": `Add ${value}`, onclick: () => add(value, at) }, value)));
+  }
+
+  /** Add a value, and leave the focus where the next one is. */
+  async function add(value, at) {
+    area.value = [...area.value.split("\n").filter((text) => text !== ""), value].join("\n");
+    for (const type of ["input", "change"]) area.dispatchEvent(new Event(type, { bubbles: true }));
+    await show();
+    const buttons = line.querySelectorAll("button");
+    (buttons[Math.min(at, buttons.length - 1)] ?? area).focus();
+  }
+
+  area.addEventListener("focus", show);
+  if (pending) show();
+  return line;
 }
 
 function listOf(name, values) {
