@@ -20,6 +20,7 @@ from config.admin.scheduled import Scheduled, expiring_keys
 from config.admin.settings_pages import readable_in_lists
 from config.admin.webhook_pages import describe_failing
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
+from config.database.engines import is_distributed
 from config.database.outages import is_outage
 from config.models import Change, Environment
 from config.timestamps import format_timestamp
@@ -87,7 +88,7 @@ def _unless_away(context: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
-        if not is_outage(error):
+        if not (is_distributed() and is_outage(error)):
             raise
         context["is_away"] = True
 

@@ -52,7 +52,13 @@ def test_page__database_is_away__is_made_without_it(caplog: pytest.LogCaptureFix
     assert client.get(OVERVIEW).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["index", "flags_flag_changelist", "flags_flag_change", "results", "flags_flag_known"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("index", marks=pytest.mark.one_server("it leaves out what a worker has that is away")),
+        *("flags_flag_changelist", "flags_flag_change", "results", "flags_flag_known"),
+    ],
+)
 def test_page__database_fails_at_any_statement__asks_to_come_back(name: str) -> None:
     flag, experiment = FlagFactory(key="f", on=True), ExperimentFactory(key="e", running=True)
     page = {

@@ -61,6 +61,7 @@ def test_overview__of_the_current_environment__says_what_is_on_and_what_runs(wor
 def test_overview__while_the_server_of_users_is_away__still_leads_to_the_flags(
     world: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dashboard, "is_distributed", lambda: True)
     away = OperationalError("connection to the remote node failed")
     monkeypatch.setattr(dashboard, "analyse_experiment", Mock(side_effect=away))
     client = sign_in()

@@ -195,7 +195,7 @@ def late_purchase(shopper: Shopper) -> NewEvent:
     [
         ({}, 0),
         ({"series": "daily"}, 5),
-        ({"breakdown": "country"}, 1),
+        ({"breakdown": "country"}, 2),
         ({"audit": "true"}, 3 + QUERIES_OF_A_PLAN),
     ],
 )
