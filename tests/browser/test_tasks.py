@@ -168,7 +168,7 @@ def test_see_and_undo__takes_2_clicks(hand: Hand) -> None:
     hand.clicks = 0
     hand.click("link", "dark-mode", within=page.get_by_role("region", name="Changed today"))
     hand.press("Undo")
-    expect(page.get_by_text("undone")).to_be_visible()
+    expect(page.get_by_text("The change of dark-mode is undone.")).to_be_visible()
     assert stored("dark-mode").enabled
     assert hand.clicks <= 2
 
