@@ -18,6 +18,7 @@ _BETWEEN_THOUSANDS = f"[{_SPACES}'\N{RIGHT SINGLE QUOTATION MARK}]"
 _WITH_SPACES = re.compile(rf"\d{{1,3}}(?:{_BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?", re.ASCII)
 _DECIMAL = re.compile(r"\d*[.,]\d+|\d+", re.ASCII)
 _SEVERAL_MARKS = re.compile(r"\d[\d.,]*[.,][\d.,]*\d", re.ASCII)
+_IN_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*", re.ASCII)
 _COMMA_OR_THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
@@ -54,6 +55,18 @@ class NumberField(TextField):
             raise forms.ValidationError(f"Must be {self.example}.") from refusal
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             raise forms.ValidationError(f"Must be {self.example}.")
+        return number
+
+
+class WholeNumberField(NumberField):
+    """A number without a fraction. `10,000` and `10.000` can mean nothing but ten thousand in it."""
+
+    def clean(self, value: Any) -> int | None:
+        text = self.to_python(value).strip()
+        digits = re.sub("[.,]", "", text) if _IN_THOUSANDS.fullmatch(text) else text
+        number: int | float | None = super().clean(digits)
+        if isinstance(number, float):
+            raise forms.ValidationError("Must be a whole number such as 2.")
         return number
 
 

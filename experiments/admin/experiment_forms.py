@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from config.admin.conflicts import Conflict
 from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, ReasonField, StrictForm, TextField
-from config.admin.numbers import NumberField, PercentageField, PercentField
+from config.admin.numbers import NumberField, PercentageField, PercentField, WholeNumberField
 from config.errors import Detail, DomainError
 from experiments.design.plan import MOST_EFFECT
 from experiments.models import AnalysisMethod, Experiment
@@ -105,7 +105,7 @@ class DraftForm(ExperimentForm):
         help_text="Optional. While the experiment runs, the flag serves each user what you choose here for their "
         "variant.",
     )
-    planned_sample_size = NumberField(
+    planned_sample_size = WholeNumberField(
         label="Planned sample size",
         help_text="The number of users, in all variants together, to reach before a decision. Shipping a "
         "variant earlier requires a reason.",
@@ -129,7 +129,7 @@ class DraftForm(ExperimentForm):
         label="Look-back in days",
         help_text="What users did in these days before their exposure makes the intervals narrower. 0: not used.",
     )
-    tuning_sample_size = NumberField(
+    tuning_sample_size = WholeNumberField(
         label="Tuning sample size",
         help_text="The number of users, in the control and one treatment, at which always-valid intervals are "
         f"narrowest. Empty: it follows from the planned size; {TUNING_SIZE:,} without one.",

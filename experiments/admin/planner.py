@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from config.admin.current_environment import current_environment
 from config.admin.forms import StrictForm, TextField
-from config.admin.numbers import FractionField, NumberField, PercentField
+from config.admin.numbers import FractionField, NumberField, PercentField, WholeNumberField
 from config.admin.site import DomainAdmin
 from config.errors import Detail, DomainError
 from experiments.admin.metrics import known_metrics
@@ -46,16 +46,6 @@ _RANGES = {
 }
 """The ranges of these fields as the form shows them."""
 _KINDS = (("", "Automatic"), (Kind.RATE, "A rate"), (Kind.MEAN, "A mean"))
-
-
-class WholeNumberField(NumberField):
-    """A number without a fraction."""
-
-    def clean(self, value: Any) -> int | None:
-        number: int | float | None = super().clean(value)
-        if isinstance(number, float):
-            raise forms.ValidationError("Must be a whole number such as 2.")
-        return number
 
 
 class PlannerForm(StrictForm, forms.Form):

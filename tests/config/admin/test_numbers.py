@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django import forms
 
-from config.admin.numbers import FractionField, NumberField, PercentageField, PercentField
+from config.admin.numbers import FractionField, NumberField, PercentageField, PercentField, WholeNumberField
 
 
 def refusal(field: NumberField, text: str) -> str:
@@ -47,6 +47,28 @@ def test_number__as_people_type_it__is_read(text: str, number: float) -> None:
     read = NumberField().clean(text)
     assert read == number
     assert type(read) is type(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("10,000", 10_000), ("10.000", 10_000), ("-1,234,567", -1_234_567), ("1.234.567", 1_234_567), ("12", 12)],
+)
+def test_whole_number__with_marks_between_thousands__is_read(text: str, number: int) -> None:
+    assert WholeNumberField().clean(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("2.5", "Must be a whole number such as 2."),
+        ("1,23", "Must be a whole number such as 2."),
+        ("0,123", "Must be a whole number such as 2."),
+        ("1,234.567", "Write 1234.567, without a mark between thousands."),
+        ("many", "Must be a number such as 24 or 99.5."),
+    ],
+)
+def test_whole_number__with_a_fraction__is_refused(text: str, words: str) -> None:
+    assert refusal(WholeNumberField(), text) == words
 
 
 @pytest.mark.parametrize(
