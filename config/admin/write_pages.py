@@ -83,7 +83,7 @@ class WritePages(DomainAdmin):
         try:
             undo_write(revision, **writer(request))
         except DomainError as refusal:
-            messages.error(request, refusal.message)
+            messages.error(request, f"{refusal.message} Nothing was changed.")
         else:
             what = f"change of {changes[0].key} is" if len(changes) == 1 else f"{len(changes)} changes are"
             made = writer(request)["actor"].writes
@@ -108,7 +108,7 @@ class WritePages(DomainAdmin):
             return None  # the database takes no changes now, or has a long one, and the page can do without
         if refusal is None:
             return offer
-        return UndoOffer(made=made, why_not=refusal.message.replace(" Nothing was changed.", ""))
+        return UndoOffer(made=made, why_not=refusal.message)
 
     def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
         """Return the page on which the button was, or the list of such objects if this one may be gone now."""

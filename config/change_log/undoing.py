@@ -75,7 +75,7 @@ def undo_write(revision: int, *, actor: Actor, at: datetime) -> list[Change]:
             raise DomainError(ErrorCode.IN_USE, "This change cannot be undone.")
         if not is_recent(changes, at):
             minutes = UNDO_WITHIN // timedelta(minutes=1)
-            message = f"It is too late to undo this change: {minutes} minutes have passed. Nothing was changed."
+            message = f"It is too late to undo this change: {minutes} minutes have passed."
             raise DomainError(ErrorCode.IN_USE, message)
         undo(log, changes)
         return changes
@@ -123,14 +123,14 @@ def changed_since(noun: str, keys: Sequence[str]) -> DomainError:
     more = len(keys) - _MOST_NAMED
     names = ", ".join(keys[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     what = f"{noun} {names} has" if len(keys) == 1 else f"{noun}s {names} have"
-    message = f"The {what} changed since, so this cannot be undone. Nothing was changed. See the history."
+    message = f"The {what} changed since, so this cannot be undone. See the history."
     return DomainError(ErrorCode.PRECONDITION_FAILED, message)
 
 
 def require_unused(noun: str, key: str, is_used: bool) -> None:
     """Raise DomainError if an object that was deleted exists again."""
     if is_used:
-        message = f"There is another {noun} {key} by now, so this cannot be undone. Nothing was changed."
+        message = f"There is another {noun} {key} by now, so this cannot be undone."
         raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
 
 

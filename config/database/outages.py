@@ -48,6 +48,12 @@ def is_outage(error: BaseException | None) -> bool:
     return code in _STATES or isinstance(error, (OperationalError, InterfaceError))
 
 
+def first_line(error: Exception) -> str:
+    """Return how the database put an error, without the lines that follow. It has no password in it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
 class Circuit:
     """Calls of one kind that use the database but can do without. They fail at once while it is away.
 

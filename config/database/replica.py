@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
 from django.db.models import Model
 
+from config.database.outages import first_line
 from config.monitoring import metrics
 
 logger = logging.getLogger(__name__)
@@ -243,11 +244,7 @@ def _warn(message: str, error: Error | None = None) -> None:
     """Log it once, until the replica is read again."""
     if not _process.has_warned:
         _process.has_warned = True
-        logger.warning(message if error is None else f"{message}: {_first_line(error)}")
-
-
-def _first_line(error: Error) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        logger.warning(message if error is None else f"{message}: {first_line(error)}")
 
 
 def _note_failure(error: Error) -> Reason:
@@ -258,7 +255,7 @@ def _note_failure(error: Error) -> Reason:
         if not _process.is_away:
             _process.is_away = True
             words = "The replica does not answer, so lists and exports are read from the primary"
-            logger.warning("%s: %s", words, _first_line(error))
+            logger.warning("%s: %s", words, first_line(error))
             threading.Thread(target=_try_until_it_answers, name="replica", daemon=True).start()
     return Reason.AWAY
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import Error, connection
 from django.utils import timezone
 
+from config.database.outages import first_line
 from config.database.schema import SchemaIsBehind, require_schema
 from config.doctor.examinations import Finding, Options, error, ok, register, warning
 from config.models import Change
@@ -28,7 +29,7 @@ def examine_database(_: Options) -> Iterator[Finding]:
     try:
         connection.ensure_connection()
     except Error as problem:
-        words = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        words = first_line(problem)
         yield error(
             f"It does not answer: {words}",
             "Check DATABASE_URL, and whether it runs. Flags are evaluated from the last known state meanwhile.",

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import Error, connection
 
 from config.database.engines import Engine, engine
+from config.database.outages import first_line
 from config.distribution.plan import make_plan
 from config.distribution.tables import spread
 from config.doctor.examinations import Finding, Options, error, ok, register, warning
@@ -35,7 +36,7 @@ def examine_distribution(_: Options) -> Iterator[Finding]:
         nodes = _rows(_NODES)
         [[moves]] = _rows(_MOVES)
     except Error as problem:
-        yield error(f"A worker does not answer: {str(problem).strip().splitlines()[0]}", "Start it again.")
+        yield error(f"A worker does not answer: {first_line(problem)}", "Start it again.")
         return
     placed = ", ".join(f"{name} has {shards} shards with {size}" for name, shards, size in nodes)
     yield ok(f"{len(spread)} tables are spread over {len(nodes)} workers: {placed}.")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from django.db import Error, connections
 
+from config.database.outages import first_line
 from config.database.replica import REPLICA, Position, Reason, Standing, ask_primary, ask_replica, has_replica, judge
 from config.doctor.examinations import Finding, Options, error, ok, register, warning
 
@@ -26,7 +27,7 @@ def examine_replica(_: Options) -> Iterator[Finding]:
     try:
         yield from _examine(position)
     except Error as problem:
-        words = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        words = first_line(problem)
         yield warning(f"It does not answer: {words}", f"Check REPLICA_URL, and whether it runs. {_READ_INSTEAD}")
 
 

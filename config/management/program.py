@@ -15,7 +15,7 @@ from django.db import DatabaseError, Error, NotSupportedError
 from django.db.models.signals import post_save
 from django.utils import timezone
 
-from config.database.outages import is_outage
+from config.database.outages import first_line, is_outage
 from config.database.schema import SchemaIsBehind, require_schema
 from config.logs.starting import watch_errors
 
@@ -89,11 +89,6 @@ def explain(error: Exception, *, needs_schema: bool) -> str | None:
 def words_of(error: Error) -> str:
     """Return that the database does not answer, and how it put that. What a driver says has no password in it."""
     return f"The database does not answer: {first_line(error)}."
-
-
-def first_line(error: Error) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
 
 
 def _explain_old_schema() -> str | None:

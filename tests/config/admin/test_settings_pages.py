@@ -171,7 +171,7 @@ def test_environment__new_or_the_default__is_not_undone(staging: Environment, pa
     assert f"/admin/config/change/{write}/change/" in shown
     assert "/undo/" not in shown
     refused = client.post(reverse("admin:config_change_undo", args=[revision()]))
-    assert messages_of(refused)[-1] == "This change cannot be undone."
+    assert messages_of(refused)[-1] == "This change cannot be undone. Nothing was changed."
 
 
 def test_environment__the_default_no_longer__is_refused(production: Environment) -> None:

@@ -99,8 +99,8 @@ def test_steps_of_experiments_and_keys__are_not_undone(production: Environment) 
     made, shown = revision(), client.get(done.url).content.decode()
     assert f'href="/admin/config/change/{made}/change/"' in shown
     assert "/undo/" not in shown
-    assert undo(client, made) == "This change cannot be undone."
+    assert undo(client, made) == "This change cannot be undone. Nothing was changed."
     add = reverse("admin:config_apikey_add")
     client.post(add, filled(client, add, name="k", environment=production.pk, scope="client"))
     assert revision() == made + 1
-    assert undo(client) == "This change cannot be undone."
+    assert undo(client) == "This change cannot be undone. Nothing was changed."

@@ -91,7 +91,7 @@ def test_bulk_switch__of_which_one_changed_since__is_not_undone_at_all(flag: Fla
     before = revision()
     assert (
         said(undo(client, made))
-        == "The flag g has changed since, so this cannot be undone. Nothing was changed. See the history."
+        == "The flag g has changed since, so this cannot be undone. See the history. Nothing was changed."
     )
     assert revision() == before
 
@@ -199,7 +199,7 @@ def test_undo__of_a_change_of_the_api__is_refused(flag: Flag, api: Any) -> None:
     api.patch("/v1/flags/f", {"enabled": True})
     client = sign_in()
     assert undo_addresses(client.get(reverse("admin:config_change_change", args=[revision()]))) == []
-    assert said(undo(client)) == "This change cannot be undone."
+    assert said(undo(client)) == "This change cannot be undone. Nothing was changed."
 
 
 def test_undo__without_the_right__is_forbidden(flag: Flag) -> None:
