@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.urls import reverse
 from django.utils import timezone
 
@@ -338,14 +338,15 @@ def test_page_of_a_write__of_the_api__names_its_request(flag: Flag, api: Any) ->
 
 
 def test_page_of_a_write__takes_few_queries(
-    flag: Flag, production: Environment, django_assert_max_num_queries: Any
+    flag: Flag, production: Environment, django_assert_num_queries: Any
 ) -> None:
     flags = [create_flag(key=f"g{number}", environment=production, actor=ACTOR, at=NOON) for number in range(30)]
     client = sign_in()
     switch(client, flag, *flags)
     where = reverse("admin:config_change_change", args=[revision()])
     client.get(where)
-    with django_assert_max_num_queries(40):  # for any number of flags, with the undo that is tried
+    # For any number of flags, with the undo that is tried, for which SQLite asks in smaller parts.
+    with django_assert_num_queries(28 if connection.vendor == "postgresql" else 39):
         client.get(where)
 
 
