@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -192,7 +192,7 @@ def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
     return rows
 
 
-def fetch_in_chunks(statement: str, parameters: Parameters) -> Iterator[tuple[Any, ...]]:
+def fetch_in_chunks(statement: str, parameters: Parameters) -> Generator[tuple[Any, ...], None, None]:
     """Execute a statement and yield its rows, some thousands at a time. Call it within a transaction."""
     with connection.chunked_cursor() as cursor:
         cursor.execute(statement, parameters.stored())

@@ -1,7 +1,8 @@
 """Quantiles of the values of events, by variant, with standard errors that count users as clusters of events.
 
 A quantile does not add up over users or phases, so it is computed from the values of all events of all users who count
-at once: see `experiments.stats.quantiles`.
+at once: see `experiments.stats.quantiles`. The service reads these values. Where they are too many for its memory, and
+where a coordinator would have to pass them on, the database counts them instead, which takes several passes.
 
 `QuantileReader` returns those that are stored for a set of phases, and computes the others. It takes no lock for that:
 what it computed is stored afterwards, unless the totals have changed meanwhile. Nothing is computed twice while totals
@@ -11,37 +12,33 @@ events may be gone.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
 
 from config.database.consistent_reads import read_consistently
+from config.database.engines import is_distributed
 from config.documents import Document
-from events.models import Event
-from experiments.aggregates.dialects import fetch, fetch_in_chunks, planned
-from experiments.aggregates.event_conditions import is_of
+from experiments.aggregates.dialects import planned
+from experiments.aggregates.event_values import EventValuesQuery
 from experiments.aggregates.mature_sums import Maturity, boundaries_of
-from experiments.aggregates.metric_columns import Put, amount_of, window_of
-from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
-from experiments.metrics.definition import Definition
+from experiments.aggregates.metric_columns import Put
+from experiments.aggregates.statements import IN_ONE_PASS
+from experiments.aggregates.value_counts import Key
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, UserTotal
 from experiments.models.locks import lock_aggregates
 from experiments.stats.types import Quantile
 
-if TYPE_CHECKING:
-    from experiments.stats.quantiles import EventValues
+MOST_IN_MEMORY = 5_000_000
+"""The most values that the service reads at once. Each takes about 70 bytes while they are sorted."""
 
 Quantiles = Mapping[int, Mapping[str, Quantile]]
 """The quantiles by metric index and variant, of the metrics of type quantile alone."""
-
-Key = tuple[Any, ...]
-"""The values that some users have in common; the last is their variant."""
 
 
 def has_quantiles(experiment: Experiment) -> bool:
@@ -88,24 +85,33 @@ def compute_groups(
     """Return the quantiles over users grouped by the SQL expressions `keys`, of which the last is the variant.
 
     `rows` returns SQL that follows FROM and has the columns of totals. Users count who are mature at the moment `at`,
-    or everybody if it is None. For each metric, one statement counts the users, and another reads the events.
+    or everybody if it is None. For each metric, one statement counts the users, and one or more read or count the
+    values of their events. In a transaction of the caller that sees rows of others, an event that comes meanwhile may
+    be counted in some of them only.
     """
     definitions = definitions_of(experiment)
     boundaries = {} if at is None else boundaries_of(experiment, at, definitions)
     groups: list[Group] = []
-    for metric_index, definition in enumerate(definitions):
-        if definition.quantile is not None:
-            before = None if definition.span is None else boundaries.get(definition.span)
-            query = _Query(experiment, definition, rows, keys, before)
-            quantiles = _quantiles(definition.quantile, query.count_users(), query.read_events())
-            groups += [Group(metric_index, key, quantile) for key, quantile in quantiles.items()]
+    # With nested loops, PostgreSQL without statistics compares every user with every event, which takes minutes.
+    with read_consistently(), planned(**IN_ONE_PASS):
+        for metric_index, definition in enumerate(definitions):
+            if definition.quantile is not None:
+                before = None if definition.span is None else boundaries.get(definition.span)
+                quantiles = _quantiles(
+                    definition.quantile, EventValuesQuery(experiment, definition, rows, keys, before)
+                )
+                groups += [Group(metric_index, key, quantile) for key, quantile in quantiles.items()]
     return groups
 
 
-def _quantiles(share: float, users: Mapping[Key, int], events: Mapping[Key, EventValues]) -> Mapping[Key, Quantile]:
+def _quantiles(share: float, query: EventValuesQuery) -> Mapping[Key, Quantile]:
     """Return the quantile of each group. Values are spread alike in groups that differ in the variant alone."""
-    from experiments.stats.quantiles import NO_EVENTS, quantiles_of  # noqa: PLC0415 (see `results.to_stats`)
+    from experiments.stats.quantiles import NO_EVENTS, find_quantiles, quantiles_of  # noqa: PLC0415 (see `results.to_stats`)
 
+    users = query.count_users()
+    events = None if is_distributed() else query.read(MOST_IN_MEMORY)
+    if events is None:
+        return dict(zip(users, find_quantiles(share, query.count_values(users)), strict=True))
     compared: dict[Key, list[Key]] = {}
     for key in users:
         compared.setdefault(key[:-1], []).append(key)
@@ -116,58 +122,6 @@ def _quantiles(share: float, users: Mapping[Key, int], events: Mapping[Key, Even
             keys, quantiles_of(share, [(users[key], events.get(key, NO_EVENTS)) for key in keys]), strict=True
         )
     }
-
-
-class _Query(TotalsQuery):
-    """The SQL for the events of one metric."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        definition: Definition,
-        rows: Callable[[Put], str],
-        keys: Sequence[str],
-        before: datetime | None,
-    ) -> None:
-        super().__init__(experiment)
-        self.definitions, self._definition = [definition], definition
-        self._key_names = ", ".join(f"key_{at}" for at in range(len(keys)))
-        named = ", ".join(f"{key} AS key_{at}" for at, key in enumerate(keys))
-        condition = "" if before is None else f"WHERE exposed_at < {self._put(before)}"
-        self._users = (
-            f"SELECT user_id, exposed_at, {named} "  # noqa: S608 (no data)
-            f"FROM (SELECT * FROM {rows(self._put)}) AS chosen {condition}"
-        )
-
-    def count_users(self) -> Mapping[Key, int]:
-        statement = f"SELECT {self._key_names}, COUNT(*) FROM ({self._users}) AS counted GROUP BY {self._key_names}"  # noqa: S608
-        return {tuple(key): users for *key, users in fetch(statement, self.parameters)}
-
-    def read_events(self) -> Mapping[Key, EventValues]:
-        """Return the events with a value, by the keys of their users."""
-        from experiments.stats.quantiles import EventValues  # noqa: PLC0415 (see `results.to_stats`)
-
-        columns: dict[Key, tuple[array[float], array[int]]] = {}
-        numbers: dict[str, int] = {}
-        # With nested loops, PostgreSQL without statistics compares every user with every event, which takes minutes.
-        # A cursor would have it prefer plans whose first rows come soon.
-        with read_consistently(), planned(**IN_ONE_PASS, cursor_tuple_fraction="1"):
-            for *key, user_id, value in fetch_in_chunks(self._statement(), self.parameters):
-                values, owners = columns.setdefault(tuple(key), (array("d"), array("q")))
-                values.append(value)
-                owners.append(numbers.setdefault(user_id, len(numbers)))
-        return {key: EventValues.of(*both) for key, both in columns.items()}
-
-    def _statement(self) -> str:
-        put, quantity = self._put, self._definition.quantity
-        counts = f"{is_of(quantity, put)} AND {window_of(self._definition, put)}"
-        return f"""
-            SELECT {self._key_names}, user_id, value FROM (
-                SELECT {self._key_names}, exposed.user_id, CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value
-                FROM ({self._users}) AS exposed JOIN {Event._meta.db_table} AS happened
-                    ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())} AND {counts}
-            ) AS valued WHERE value IS NOT NULL
-        """  # noqa: S608 (no data)
 
 
 # storing

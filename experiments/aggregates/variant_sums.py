@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet, Sum
 
-from experiments.aggregates.dialects import Parameters
-from experiments.aggregates.metric_columns import Layout
-from experiments.metrics.documents import definitions_of
-from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
+from experiments.models import AggregateState, Experiment, VariantSums
 from experiments.models.fields import EXACT, ExactField, ExactSum
 
 EXPOSURES = -1
@@ -207,27 +203,6 @@ def read_caps(experiment: Experiment) -> Mapping[int, float]:
     """Return the caps in force, fixed ones and percentiles, by metric index."""
     caps = AggregateState.objects.filter(experiment=experiment).values_list("caps", flat=True).first() or {}
     return {int(metric_index): cap for metric_index, cap in caps.items()}
-
-
-User = tuple[str, datetime, float, float, float, float]
-"""The id, the moment of the exposure, and y, d, x and e, capped as in the sums."""
-
-
-def read_users(experiment: Experiment, metric_index: int) -> Iterator[User]:
-    """Yield the values of each exposed user by the metric with this index, in the order of the exposures."""
-    cap = read_caps(experiment).get(metric_index, float("inf"))
-    figure = Layout(definitions_of(experiment)).figure
-    parameters = Parameters()
-    statement = f"""
-        SELECT user_id, exposed_at, {", ".join(figure(metric_index, name) for name in "ydxe")}
-        FROM {UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)}
-        ORDER BY exposed_at, user_id
-    """  # noqa: S608 (no data)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters.stored())
-        while rows := cursor.fetchmany(_USERS_AT_ONCE):
-            for user_id, at, y, d, x, e in rows:
-                yield user_id, at if at.tzinfo else at.replace(tzinfo=UTC), min(y, cap), d, min(x, cap), e
 
 
 def _sums(experiment: Experiment) -> QuerySet[VariantSums]:

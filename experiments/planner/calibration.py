@@ -5,7 +5,7 @@ This module loads NumPy and SciPy, so only the command imports it, and no server
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from config.database.consistent_reads import read_consistently
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from experiments.aggregates.variant_sums import read_users
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.planner.calibration_outcomes import Outcome
-from experiments.planner.event_values import read_event_values
+from experiments.planner.drawn_users import DrawnUsers
 from experiments.results.to_stats import Study, measure_of
 from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails
 from experiments.stats.quantiles import EventValues, quantiles_of
@@ -40,6 +39,8 @@ from experiments.stats.simulation import (
 from experiments.stats.types import Plan, Quantile
 
 FEWEST_USERS = 100
+MOST_USERS = 100_000
+"""The most users whose values are read, so that the memory is bounded. Error rates hardly depend on more."""
 FEWEST_SPLITS = 200
 """The fewest splits for an outcome to be stored. With twenty splits, three errors would pass as promised."""
 _CHANCE = 3  # standard errors by which a share of splits may exceed the promised rate by chance
@@ -49,11 +50,13 @@ _CHANCE = 3  # standard errors by which a share of splits may exceed the promise
 class CalibrationReport:
     """The result of a calibration.
 
-    `users` is the number of exposed users. `alpha` is the error rate that each test promises at most.
+    `users` is the number of users who were split, and `exposed` that of all exposed users. `alpha` is the error rate
+    that each test promises at most.
     """
 
     experiment: Experiment
     users: int
+    exposed: int
     rounds: int
     looks: int
     seed: int
@@ -128,6 +131,7 @@ class CalibrationReport:
         return {
             "experiment": self.experiment.key,
             "users": self.users,
+            "exposedUsers": self.exposed,
             "rounds": self.rounds,
             "looks": self.looks,
             "seed": self.seed,
@@ -150,6 +154,7 @@ def calibrate(
     *,
     at: datetime,
     metric: str | None = None,
+    most_users: int = MOST_USERS,
     rounds: int = 1000,
     looks: int = 20,
     seed: int = 1,
@@ -157,7 +162,8 @@ def calibrate(
 ) -> CalibrationReport:
     """Split the exposed users of an experiment at random by its weights, and test its metrics on them.
 
-    This is done `rounds` times, with `looks` looks at each split, for one metric or for all. The seed
+    This is done `rounds` times, with `looks` looks at each split, for one metric or for all. Of more than `most_users`,
+    about so many are drawn. The seed
     draws the salts of the splits. The guardrails are judged at as many other splits. `on_progress` is
     called with 1 after each split, so `total_splits` times. Raises DomainError for a draft, an unknown
     metric, fewer than 100 users, and where no test is possible.
@@ -169,7 +175,8 @@ def calibrate(
     metric_indexes = _metric_indexes(definitions, metric)
     bring_up_to_date(experiment, at)
     with read_consistently():  # for all metrics to be of the same users
-        population = Population(*_observe(experiment, definitions, metric_indexes, at))
+        drawn = DrawnUsers(experiment, most_users)
+        population = Population(*_observe(experiment, drawn, metric_indexes, at))
     users = len(population.user_ids)
     if users < FEWEST_USERS:
         raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {FEWEST_USERS} are required.")
@@ -180,7 +187,9 @@ def calibrate(
     if not simulation.errors:
         raise _refusal("experiment", "Cannot be tested in any split: too few users or events have different values.")
     guardrails = simulate_guardrails(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
-    return CalibrationReport(experiment, users, rounds, looks, seed, design.alpha, simulation, guardrails)
+    return CalibrationReport(
+        experiment, users, drawn.exposed, rounds, looks, seed, design.alpha, simulation, guardrails
+    )
 
 
 def total_splits(experiment: Experiment, metric: str | None, rounds: int) -> int:
@@ -207,35 +216,32 @@ def _metric_indexes(definitions: Sequence[Definition], metric: str | None) -> li
 
 
 def _observe(
-    experiment: Experiment, definitions: Sequence[Definition], metric_indexes: Sequence[int], at: datetime
+    experiment: Experiment, drawn: DrawnUsers, metric_indexes: Sequence[int], at: datetime
 ) -> tuple[list[str], list[Observed]]:
     """Return the ids of the users in the order of their exposures, and the values of each metric."""
     user_ids: list[str] = []
     observed = []
-    until = min(at, experiment.stopped_at or at)
+    until, definitions = min(at, experiment.stopped_at or at), definitions_of(experiment)
     for metric_index in metric_indexes:
         definition = definitions[metric_index]
-        users = list(read_users(experiment, metric_index))
+        users = list(drawn.read(metric_index))
         user_ids = [user_id for user_id, *_ in users]
         span = definition.span or timedelta(0)
         mature = np.array([definition.span is None or exposed_at + span <= until for _, exposed_at, *_ in users], float)
         y, d, x, e = np.array([values for _, _, *values in users], float).reshape(-1, 4).T * mature
         of_metric = Observed(measure_of(definition), y, d, x, e, mature=None if mature.all() else mature)
         if definition.quantile is not None:
-            exposed = {user_id: exposed_at for user_id, exposed_at, *_ in users}
-            events = _events_of(experiment, definition, exposed)
+            events = _events_of(user_ids, drawn.read_values(metric_index))
             of_metric = replace(of_metric, quantiles=partial(_quantiles, definition.quantile, events))
         observed.append(of_metric)
     return user_ids, observed
 
 
-def _events_of(experiment: Experiment, definition: Definition, exposed: Mapping[str, datetime]) -> EventValues:
-    """Return the values of all events, with the positions of their users in the order of `exposed`."""
-    positions = {user_id: position for position, user_id in enumerate(exposed)}
-    events = list(read_event_values(experiment, definition, exposed))
-    values = np.array([value for _, value in events], float)
-    owners = np.array([positions[user_id] for user_id, _ in events], np.intp)
-    return EventValues.of(values, owners)
+def _events_of(user_ids: Sequence[str], values: Iterable[tuple[str, float]]) -> EventValues:
+    """Return the values of events, with the positions of their users."""
+    positions = {user_id: position for position, user_id in enumerate(user_ids)}
+    owned = [(value, positions[user_id]) for user_id, value in values]
+    return EventValues.of([value for value, _ in owned], [owner for _, owner in owned])
 
 
 def _quantiles(share: float, events: EventValues, groups: NDArray[np.intp], number: int) -> list[Quantile]:

@@ -12,21 +12,24 @@ Where values have a gap near the quantile, the two distances differ, and only th
 Simulated over twenty looks, with ties and gaps of many kinds, the always-valid test then finds a
 difference between equal groups in fewer than 5 % of cases.
 
+The computation asks for few facts about the events of each group (`Groups`), so that a database which
+counts them need not hand out the values of all events. `EventValues` answers from values in memory.
+
 Source: Liu, Sun, Varshney & Xu 2019, "Large-scale online experimentation with quantile metrics".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, sqrt
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.stats.lifts import Z_95
-from experiments.stats.samples import without_rounding
 from experiments.stats.types import Quantile
 
 LEAST_EVENTS = 10
@@ -36,6 +39,124 @@ ROUNDING = 1e-12
 
 Numbers = NDArray[np.float64]
 Positions = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """The events of one group that have one value, which is spread from `lower` to `upper`.
+
+    `before` is the number of the group's events with a smaller value, and `until` of these and those of the value.
+    `least` is the smallest value that counts as the same: values that may differ by rounding alone, such as 0.3 and
+    0.1 + 0.2, are one value, namely the greatest of them.
+    """
+
+    before: int
+    until: int
+    least: float
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Sums over the users of a group, of whom one has `n` events, `b` before a tie and `t` within it."""
+
+    bb: int
+    bt: int
+    tt: int
+    bn: int
+    tn: int
+
+    def squares(self, part: Fraction, p: Fraction, alike: int) -> Fraction:
+        """Return the sum of (b + part t - p n)^2, where the squares of n add up to `alike`."""
+        of_below = self.bb + 2 * part * self.bt + part * part * self.tt
+        return of_below - 2 * p * (self.bn + part * self.tn) + p * p * alike
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The numbers of users and of events of a group; `alike` is the sum of the squares of the events of each user."""
+
+    users: int
+    events: int = 0
+    alike: int = 0
+
+
+class Groups(Protocol):
+    """Groups of users, by their positions in `sizes`. Values are spread alike in all groups that are compared."""
+
+    @property
+    def sizes(self) -> Sequence[Size]: ...
+
+    def find_ties(self, ranks: Sequence[tuple[int, Fraction]]) -> Sequence[Tie]:
+        """Return where each of these ranks falls among the events of its group, which has some.
+
+        A rank is a number of events, from 0 for the smallest possible value to all.
+        """
+        ...
+
+    def multiply(self, ties: Mapping[int, Tie]) -> Mapping[int, Products]:
+        """Return the products of one tie of each of these groups."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A rank within a tie: `part` is the share of the tie's events that lies below it."""
+
+    tie: Tie
+    part: Fraction
+
+    @classmethod
+    def of(cls, tie: Tie, rank: Fraction) -> _Place:
+        return cls(tie, (rank - tie.before) / (tie.until - tie.before))
+
+    @property
+    def value(self) -> float:
+        return self.tie.lower + float(self.part) * (self.tie.upper - self.tie.lower)
+
+
+def find_quantiles(share: float, groups: Groups) -> list[Quantile]:
+    """Return the quantile of each group; `share` is that of the events below it."""
+    p, sizes = Fraction(str(share)), groups.sizes
+    ranks = [(group, p * size.events) for group, size in enumerate(sizes) if size.events]
+    ties = groups.find_ties(ranks)
+    places = {group: _Place.of(tie, rank) for (group, rank), tie in zip(ranks, ties, strict=True)}
+    # Where all events are alike, nothing varies, so there is nothing to spread or to estimate.
+    spread = {group: place for group, place in places.items() if _is_spread(place.tie, sizes[group])}
+    errors = _errors(p, groups, {group: place for group, place in spread.items() if _has_error(p, sizes[group])})
+    found = []
+    for group, size in enumerate(sizes):
+        value = spread[group].value if group in spread else places[group].tie.value if group in places else 0.0
+        found.append(Quantile(size.users, size.events, value, errors.get(group, 0.0) ** 2))
+    return found
+
+
+def _is_spread(tie: Tie, size: Size) -> bool:
+    return tie.until - tie.before < size.events
+
+
+def _has_error(p: Fraction, size: Size) -> bool:
+    # As many events of different users would be worth the square of the events divided by `alike`.
+    return size.events**2 * min(p, 1 - p) >= LEAST_EVENTS * size.alike
+
+
+def _errors(p: Fraction, groups: Groups, places: Mapping[int, _Place]) -> Mapping[int, float]:
+    """Return the standard error of the quantile of each group at its place."""
+    products = groups.multiply({group: place.tie for group, place in places.items()})
+    ranks = []
+    for group, place in places.items():
+        size = groups.sizes[group]
+        squares = products[group].squares(place.part, p, size.alike)
+        sigma = sqrt(squares * size.users / (size.users - 1)) / size.events
+        for end in (-1, 1):
+            ranks.append((group, Fraction(min(max(float(p) + end * Z_95 * sigma, 0.0), 1.0)) * size.events))
+    errors = dict.fromkeys(places, 0.0)
+    for (group, rank), tie in zip(ranks, groups.find_ties(ranks), strict=True):
+        distance = abs(_Place.of(tie, rank).value - places[group].value)
+        errors[group] = max(errors[group], distance / Z_95)
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,92 +190,45 @@ NO_EVENTS = EventValues.of([], [])
 
 
 def quantiles_of(share: float, groups: Sequence[tuple[int, EventValues]]) -> list[Quantile]:
-    """Return the quantile of each group: a number of users, some of whom have events.
-
-    `share` is that of the events below the quantile. Values are spread alike in all groups, so that
-    these can be compared.
-    """
-    ties = _Ties.of(np.concatenate([events.values for _, events in groups])) if groups else None
-    p = Fraction(str(share))
-    return [
-        _Spread(p, users, events, ties).quantile() if ties and len(events.values) else Quantile(n=users)
-        for users, events in groups
-    ]
+    """Return the quantile of each group: a number of users, some of whom have events."""
+    return find_quantiles(share, EventGroups(groups)) if groups else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Ties:
-    """The different values of all groups in ascending order, and the bounds between which each is spread.
+class EventGroups:
+    """Groups whose values are in memory, all compared with each other."""
 
-    Values that may differ by rounding alone, such as 0.3 and 0.1 + 0.2, are one value: the greatest of them.
-    """
-
-    values: Numbers
-    lower: Numbers
-    upper: Numbers
-
-    @classmethod
-    def of(cls, values: Numbers) -> _Ties:
-        different = np.unique(values)
-        different = different[np.diff(different, append=np.inf) > ROUNDING * np.abs(different)]
-        gaps = np.diff(different)
+    def __init__(self, groups: Sequence[tuple[int, EventValues]]) -> None:
+        self._events = [events for _, events in groups]
+        self._of_users = [np.bincount(events.owners) for events in self._events]
+        self.sizes = [
+            Size(users, len(events.values), int(of_users @ of_users))
+            for (users, events), of_users in zip(groups, self._of_users, strict=True)
+        ]
+        different = np.unique(np.concatenate([events.values for events in self._events]))
+        ends = np.diff(different, append=np.inf) > ROUNDING * np.abs(different)
+        self._values, self._least = different[ends], different[np.concatenate([[True], ends[:-1]])[: len(ends)]]
+        gaps = np.diff(self._values)
         reach = np.minimum(np.append(np.inf, gaps), np.append(gaps, np.inf)) / 2
-        lower, upper = different - reach, different + reach
+        self._lower, self._upper = self._values - reach, self._values + reach
         # No quantile is smaller or greater than all values.
-        lower[:1], upper[-1:] = different[:1], different[-1:]
-        return cls(different, lower, upper)
+        self._lower[:1], self._upper[-1:] = self._values[:1], self._values[-1:]
+        self._until = [np.searchsorted(events.values, self._values, side="right") for events in self._events]
 
+    def find_ties(self, ranks: Sequence[tuple[int, Fraction]]) -> Sequence[Tie]:
+        return [self._tie(group, rank) for group, rank in ranks]
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a rank falls among the values of a group.
+    def _tie(self, group: int, rank: Fraction) -> Tie:
+        until = self._until[group]
+        index = int(np.searchsorted(until, max(ceil(rank), 1)))
+        before = int(until[index - 1]) if index else 0
+        bounds = (float(of[index]) for of in (self._least, self._values, self._lower, self._upper))
+        return Tie(before, int(until[index]), *bounds)
 
-    `before` are the events of smaller values, `until` these and those of the same value, and `part` is
-    the share of the latter that lies below the rank.
-    """
+    def multiply(self, ties: Mapping[int, Tie]) -> Mapping[int, Products]:
+        return {group: self._products(group, tie) for group, tie in ties.items()}
 
-    before: int
-    until: int
-    part: float
-    value: float
-
-
-class _Spread:
-    """The events of one group, with their values spread."""
-
-    def __init__(self, p: Fraction, users: int, events: EventValues, ties: _Ties) -> None:
-        self._p, self._users, self._events, self._ties = p, users, events, ties
-        self._until = np.searchsorted(events.values, ties.values, side="right")
-
-    def quantile(self) -> Quantile:
-        number = len(self._events.values)
-        first = int(np.searchsorted(self._until, 1))
-        if self._until[first] == number:  # nothing varies, so there is nothing to spread or to estimate
-            return Quantile(self._users, number, float(self._ties.values[first]))
-        place = self._place(self._p * number)
-        error = self._error(place)
-        return Quantile(self._users, number, place.value, error * error)
-
-    def _place(self, rank: Fraction | float) -> _Place:
-        """Return the place of a rank, from 0 for the smallest possible value to the number of events."""
-        index = int(np.searchsorted(self._until, max(ceil(rank), 1)))
-        before, until = int(self._until[index - 1]) if index else 0, int(self._until[index])
-        part = float((rank - before) / (until - before))
-        lower, upper = self._ties.lower[index], self._ties.upper[index]
-        return _Place(before, until, part, float(lower + part * (upper - lower)))
-
-    def _error(self, place: _Place) -> float:
-        """Return the standard error of the quantile at this place; 0 where it cannot be estimated."""
-        owners, p, number = self._events.owners, float(self._p), len(self._events.values)
-        of_users = np.bincount(owners)
-        below = np.bincount(owners[: place.before], minlength=len(of_users)) + place.part * np.bincount(
-            owners[place.before : place.until], minlength=len(of_users)
-        )
-        alike = int((of_users * of_users).sum())
-        # As many events of different users would be worth `number` squared by `alike`.
-        if number * number * min(self._p, 1 - self._p) < LEAST_EVENTS * alike:
-            return 0.0
-        squares = without_rounding(float(((below - p * of_users) ** 2).sum()), self._users, alike)
-        sigma = sqrt(squares * self._users / (self._users - 1)) / number
-        ends = (self._place(min(max(p + sign * Z_95 * sigma, 0.0), 1.0) * number).value for sign in (-1, 1))
-        return max(abs(end - place.value) for end in ends) / Z_95
+    def _products(self, group: int, tie: Tie) -> Products:
+        owners, n = self._events[group].owners, self._of_users[group]
+        b = np.bincount(owners[: tie.before], minlength=len(n))
+        t = np.bincount(owners[tie.before : tie.until], minlength=len(n))
+        return Products(*(int(one @ other) for one, other in ((b, b), (b, t), (t, t), (b, n), (t, n))))

@@ -14,7 +14,13 @@ from django.utils import timezone
 from config.management.operator import OperatorCommand, find_environment
 from config.management.progress import show_progress
 from experiments.lifecycle.changes import get_experiment
-from experiments.planner.calibration import FEWEST_SPLITS, CalibrationReport, calibrate, total_splits
+from experiments.planner.calibration import (
+    FEWEST_SPLITS,
+    MOST_USERS,
+    CalibrationReport,
+    calibrate,
+    total_splits,
+)
 from experiments.planner.calibration_outcomes import keep_outcomes
 from experiments.stats.calibration_simulation import GuardrailRates
 from experiments.stats.sample_ratio import MISMATCH
@@ -23,6 +29,7 @@ from experiments.stats.simulation import Comparison, Labels, Look
 STANDARD = "-"
 MOST_ROUNDS = 100_000
 MOST_LOOKS = 100
+FEWEST_DRAWN, MOST_DRAWN = 1_000, 10_000_000
 
 
 class Command(OperatorCommand):
@@ -32,6 +39,9 @@ class Command(OperatorCommand):
         parser.add_argument("experiment", help="the key of a started experiment")
         parser.add_argument("--metric", help="test only this metric of the experiment")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
+        parser.add_argument(
+            "--users", type=int, default=MOST_USERS, help="draw so many of the exposed users (default: %(default)s)"
+        )
         parser.add_argument("--rounds", type=int, default=1000, help="the number of splits (default: %(default)s)")
         parser.add_argument("--looks", type=int, default=20, help="the looks at each split (default: %(default)s)")
         parser.add_argument("--seed", type=int, default=1, help="the seed of the random splits (default: %(default)s)")
@@ -40,7 +50,8 @@ class Command(OperatorCommand):
     def handle(self, *, experiment: str, environment: str | None, **options: Any) -> None:
         target = get_experiment(experiment, find_environment(environment))
         file, metric, rounds, looks, seed = (options[name] for name in ("json", "metric", "rounds", "looks", "seed"))
-        _check(rounds=(rounds, MOST_ROUNDS), looks=(looks, MOST_LOOKS))
+        _check(rounds=(1, rounds, MOST_ROUNDS), looks=(1, looks, MOST_LOOKS))
+        _check(users=(FEWEST_DRAWN, options["users"], MOST_DRAWN))
         if file not in (None, STANDARD):
             _check_writable(file)  # now, and not only after all rounds
         at = timezone.now()
@@ -49,6 +60,7 @@ class Command(OperatorCommand):
                 target,
                 at=at,
                 metric=metric,
+                most_users=options["users"],
                 rounds=rounds,
                 looks=looks,
                 seed=seed,
@@ -86,15 +98,18 @@ def _opened(file: str, mode: str) -> Iterator[IO[str]]:
         raise CommandError(f"Cannot write {file}: {error.strerror}.") from error
 
 
-def _check(**numbers: tuple[int, int]) -> None:
-    for name, (number, most) in numbers.items():
-        if not 1 <= number <= most:
-            raise CommandError(f"--{name} must be 1 to {most:,}.")
+def _check(**numbers: tuple[int, int, int]) -> None:
+    for name, (fewest, number, most) in numbers.items():
+        if not fewest <= number <= most:
+            raise CommandError(f"--{name} must be {fewest:,} to {most:,}.")
 
 
 def _report(of: CalibrationReport) -> Iterator[str]:
+    users = f"{of.users:,} exposed users"
+    if of.users < of.exposed:
+        users = f"{of.users:,} of {of.exposed:,} exposed users, drawn by their ids"
     yield (
-        f"{of.experiment.key}: {of.users:,} exposed users, split at random {of.rounds:,} times (seed {of.seed}), with "
+        f"{of.experiment.key}: {users}, split at random {of.rounds:,} times (seed {of.seed}), with "
         f"{of.looks} looks each. Every difference or lift found is a false positive. The tables show the share of "
         "splits with one until each look. COVERAGE is the share of splits in which the last 95 % interval contains 0."
     )

@@ -17,6 +17,7 @@ from config.models import Environment
 from events.recording.ingest import record
 from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.checking import check_sums
+from experiments.aggregates.quantiles import read_quantiles
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_caps
 from experiments.models import Experiment
@@ -102,6 +103,16 @@ def test_breakdown__of_metrics_of_all_kinds__pulls_no_user(measured: Experiment)
     with plans() as found:
         read_breakdown(measured, "plan", read_caps(measured), at=LATER, splits=[[1]])
     assert pulled(found) == []
+
+
+def test_quantiles__of_events__are_counted_by_the_workers(measured: Experiment) -> None:
+    """Neither a user id nor the value of a single event is among the columns that a statement returns."""
+    refresh(measured, LATER)
+    with plans() as found:
+        assert read_quantiles(measured, LATER, [1], "all")
+    assert pulled(found) == []
+    outermost = [re.split(r"\bFROM\b", sql, maxsplit=1)[0] for sql in found]
+    assert [columns for columns in outermost if "(" not in columns or "user_id" in columns] == []
 
 
 @pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS])

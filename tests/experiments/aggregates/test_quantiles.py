@@ -38,6 +38,13 @@ DAY = timedelta(days=1)
 SECONDS = Quantity("load", "seconds")
 
 
+@pytest.fixture(autouse=True, params=["in memory", "counted by the database"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test holds for values that the service reads, and for those that the database counts."""
+    if request.param != "in memory":
+        monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
+
+
 @histories(15)
 @given(chance=st.randoms(use_true_random=False))
 def test_quantiles__any_history__are_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:

@@ -20,13 +20,12 @@ from experiments.aggregates.variant_sums import (
     read_daily,
     read_phases,
     read_sums,
-    read_users,
 )
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
-from tests.experiments.aggregates.by_hand import Sums, exposed, sums_by_hand, totals_by_hand
+from tests.experiments.aggregates.by_hand import Sums, sums_by_hand, totals_by_hand
 from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory
 
@@ -137,21 +136,6 @@ def figures(sums: VariantTotals) -> list[float]:
 
 def near(sums: VariantTotals) -> Any:
     return pytest.approx(figures(sums))
-
-
-@pytest.mark.parametrize("metric_index", range(len(DEFINITIONS)))
-def test_read_users__after_a_history__are_all_exposed_ones_in_order_and_capped(
-    experiment: Experiment, metric_index: int
-) -> None:
-    totals, cap = totals_by_hand(experiment), read_caps(experiment).get(metric_index, 1e300)
-    users = sorted(exposed(experiment), key=lambda exposure: (exposure.exposed_at, exposure.user_id))
-    values = (totals.get((metric_index, user.user_id), (None, None, None, 0, 0, 0, 0)) for user in users)
-
-    assert list(read_users(experiment, metric_index)) == [
-        (user.user_id, user.exposed_at, *map(pytest.approx, (min(y, cap), d, min(x, cap), e)))
-        for user, (_, _, _, y, d, x, e, *_) in zip(users, values, strict=True)
-    ]
-    assert len(users) > 2
 
 
 def test_read_caps__fixed_and_percentile__are_those_in_force(experiment: Experiment) -> None:

@@ -153,7 +153,7 @@ def test_calibration__more_errors_than_chance_allows__are_not_as_promised(
     looks, lifts = [Look(100, always_valid, 0.3)], [Look(100, 0.0, 0.3)]
     rates = ErrorRates(Comparison("m", "green", is_cuped=False), 1000, looks, lifts, 1.0, 0.95)
     simulation = Simulation([rates], [], [Look(100, mismatches, 0.0)], [])
-    report = CalibrationReport(Experiment(key="e"), 100, 1000, 1, 1, 0.05, simulation, [])
+    report = CalibrationReport(Experiment(key="e"), 100, 100, 1000, 1, 1, 0.05, simulation, [])
     assert report.is_as_promised is is_as_promised
     assert report.document()["isAsPromised"] is is_as_promised
 
@@ -190,7 +190,7 @@ def test_calibration__lifts_labels_and_guardrails__are_promised_too(
         [ErrorRates(comparison, 1000, looks, lifts, 1.0, 0.95)], [], [Look(100, 0.0, 0.0)], [labels]
     )
     guardrails = [GuardrailRates("m", "green", given["harmed"], given["safe"], given["safe_at_margin"])]
-    report = CalibrationReport(Experiment(key="e"), 100, 1000, 1, 1, 0.05, simulation, guardrails)
+    report = CalibrationReport(Experiment(key="e"), 100, 100, 1000, 1, 1, 0.05, simulation, guardrails)
     assert report.is_as_promised is is_as_promised
 
 

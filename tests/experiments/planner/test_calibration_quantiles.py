@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from experiments.aggregates.refresh import refresh
-from experiments.aggregates.variant_sums import read_users
 from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
 from experiments.planner.calibration import calibrate
-from experiments.planner.event_values import read_event_values
+from experiments.planner.drawn_users import DrawnUsers
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -38,7 +37,7 @@ def view(user_id: str, at: timedelta, **properties: Any) -> None:
     EventFactory(name="page", user_id=user_id, timestamp=NOON + at, properties=properties)
 
 
-def test_read_event_values__any__are_those_that_the_totals_count() -> None:
+def test_read_values__any__are_those_that_the_totals_count() -> None:
     define("all")
     define("soon", window_hours=24, delay_hours=1, where=[{"property": "path", "operator": "equals", "value": "/"}])
     experiment = ExperimentFactory(key="e", metrics=["all", "soon"], running=True, stopped_at=NOON + 3 * DAY)
@@ -56,13 +55,11 @@ def test_read_event_values__any__are_those_that_the_totals_count() -> None:
     view("u", 2 * DAY, ms=8, experimentId=other.key)
     refresh(experiment, NOON + 3 * DAY)
 
-    found = {}
+    drawn, found = DrawnUsers(experiment, 10), {}
     for metric_index, definition in enumerate(definitions_of(experiment)):
-        users = list(read_users(experiment, metric_index))
-        exposed = {user_id: exposed_at for user_id, exposed_at, *_ in users}
-        events = list(read_event_values(experiment, definition, exposed))
+        users, events = [*drawn.read(metric_index)], [*drawn.read_values(metric_index)]
         numbers = Counter(user_id for user_id, _ in events)
-        assert {user_id: numbers[user_id] for user_id in exposed} == {user_id: y for user_id, _, y, *_ in users}
+        assert {user_id: numbers[user_id] for user_id, *_ in users} == {user_id: y for user_id, _, y, *_ in users}
         found[definition.key] = sorted(value for user_id, value in events if user_id == "u")
     assert found == {"all": [0, 1, 2, 7, 24, 25, 26, 71], "soon": [1, 2, 24]}
 
@@ -102,3 +99,10 @@ def test_calibrate__quantile_of_different_or_tied_values__seldom_finds_a_differe
     assert rates.safe_at_margin is not None
     assert rates.safe_at_margin <= 0.05
     assert [outcome.definition.key for outcome in found.outcomes()] == ["slow", "slow-guard"]
+
+
+def test_calibrate__more_users_than_it_may_read__splits_those_that_are_drawn(experiment: Experiment) -> None:
+    found = calibrate(experiment, at=NOON + DAY, rounds=2, looks=2, most_users=200)
+    assert found.exposed == 300
+    assert 150 < found.users < 250
+    assert found.simulation.sample_ratio[-1].users == found.users

@@ -17,6 +17,7 @@ from experiments.exposures.recording import assign
 from experiments.management.commands import simulate_aa
 from experiments.metrics.changes import create_metric
 from experiments.models import Calibration, Experiment
+from experiments.planner.drawn_users import DrawnUsers
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -58,6 +59,14 @@ def test_simulate_aa__plain__reports_every_look_and_a_verdict() -> None:
     assert lines[-1].startswith("As promised: over 4 looks, always-valid tests err in ")
 
 
+def test_simulate_aa__many_users__says_that_a_part_is_drawn(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate_aa, "FEWEST_DRAWN", 150)
+    first = run("e", "--rounds", "2", "--looks", "1", "--users", "150").splitlines()[0]
+    assert f"e: {len([*DrawnUsers(experiment, 150).read(0)])} of 200 exposed users, drawn by their ids, split at random 2 times" in first
+
+
 @pytest.mark.usefixtures("experiment")
 def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
     file = tmp_path / "aa.json"
@@ -68,6 +77,7 @@ def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
         *(
             "experiment",
             "users",
+            "exposedUsers",
             "rounds",
             "looks",
             "seed",
@@ -102,6 +112,7 @@ def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
         (("e", "--metric", "signup"), "metric: Must be a metric of the experiment: purchase."),
         (("e", "--rounds", "0"), "--rounds must be 1 to 100,000."),
         (("e", "--looks", "101"), "--looks must be 1 to 100."),
+        (("e", "--users", "999"), "--users must be 1,000 to 10,000,000."),
         (("e", "--rounds", "1", "--json", "/nowhere/aa.json"), "Cannot write /nowhere/aa.json: No such file"),
     ],
 )
