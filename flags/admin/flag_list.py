@@ -25,6 +25,7 @@ from flags.words.upcoming import next_step
 _LONG = ("variants", "schema", "prerequisites")
 _SHORT = 40  # characters that a cell shows on any screen
 _LONG_WORDS = 120  # characters that it shows on a wide screen
+_LONG_KEY = 30  # characters that a phone shows
 
 
 class FlagList(DomainAdmin):
@@ -59,7 +60,7 @@ class FlagList(DomainAdmin):
         tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
         return format_html(
             "{}{}",
-            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), brief(flag.description)),
+            in_two_lines(_name(flag), brief(flag.description)),
             format_html('<span class="hy-words">{}</span>', tags) if tags else "",
         )
 
@@ -123,6 +124,15 @@ def _words(audience: str, *, is_here: bool) -> SafeString:
     if is_here and len(words) > _SHORT:
         return format_html("<details><summary><small>{}</small></summary></details>", words)
     return format_html("<small>{}</small>", words)
+
+
+def _name(flag: Flag) -> SafeString:
+    """Return the key and the badges, of which a phone shows one line. A long key is in its tooltip, too."""
+    badges, is_long = _badges(flag), len(flag.key) > _LONG_KEY
+    if not badges and not is_long:
+        return format_html("{}", flag.key)
+    title = format_html(' title="{}"', flag.key) if is_long else ""
+    return format_html('<span class="hy-key"{}>{} </span>{}', title, flag.key, badges)
 
 
 def _badges(flag: Flag) -> SafeString:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -12,10 +15,12 @@ from playwright.sync_api import expect
 from config.keys.api_keys import create_key
 from config.keys.environments import create_environment
 from config.models import Environment, Scope
+from config.slugs import KEY_LENGTH
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
+from flags.changes.flag_changes import archive_flag
 from flags.kill_switches.changes import create_kill_switch
-from flags.models import Usage, hour_of
+from flags.models import Flag, Usage, hour_of
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production
 from tests.conftest import ACTOR, NOON
@@ -79,6 +84,45 @@ def test_lists__with_many_environments__fit_a_telephone(visit: Visit, environmen
     assert row
     assert row["height"] <= 90
     expect(visit.page.get_by_role("switch")).to_have_count(1)
+
+
+LONGEST_KEYS = ["k" * KEY_LENGTH, f"{'team-of-payments.' * 5}checkout"]
+
+
+@pytest.mark.parametrize("number", [2, 3, 6])
+def test_flags__with_the_longest_keys_and_every_badge__take_as_little_room(visit: Visit, number: int) -> None:
+    for extra in range(2, number):
+        create_environment(key=f"extra-{extra}", name=f"Extra {extra}", actor=ACTOR, at=NOON)
+    long_ago = timezone.now() - timedelta(days=40)
+    rules = [{"type": "users", "userIds": [f"user-{'u' * 40}-{place}" for place in range(3)]}] * 3
+    for key in LONGEST_KEYS:
+        for is_archived in (False, True):
+            about: Any = {"description": "A long description of the flag. " * 6, "tags": ["a-tag", "another-tag"]}
+            about |= {"expires_at": long_ago, "owner": "ada@shop.example", "rules": rules}
+            name = f"{key[:-1]}-" if is_archived else key
+            flag_in_production(key=name, enabled=not is_archived, **about)
+            if is_archived:
+                archive_flag(key=name, environment=Environment.objects.get(key="production"), actor=ACTOR, at=NOON)
+    Flag.objects.update(created_at=long_ago)
+    visit.page.set_viewport_size({"width": WIDTH, "height": 844})
+    for shelf, badges in (("", ["expired", "not evaluated"]), ("?shelf=archived", ["archived"])):
+        visit.open(f"/admin/flags/flag/{shelf}")
+        rows = visit.page.locator("#result_list .data-row")
+        expect(rows).to_have_count(2)
+        for row in rows.all():
+            assert row.evaluate("row => row.getBoundingClientRect().height") <= 90, row.inner_text()
+            expect(row.locator("th .hy-state")).to_have_text(badges)
+            for badge in row.locator("th .hy-state").all():
+                expect(badge).to_be_in_viewport(ratio=1)
+            key = row.locator(".hy-key")
+            assert key.evaluate("key => key.clientWidth > 80 && key.scrollWidth > key.clientWidth")
+            assert key.get_attribute("title") == (key.text_content() or "").strip()
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == WIDTH
+    visit.open("/admin/flags/flag/")
+    for key in LONGEST_KEYS:
+        visit.page.get_by_role("link", name=re.compile(f"^{re.escape(key)} expired")).click()
+        expect(visit.page.locator("#content").get_by_text(key, exact=True).first).to_be_visible()
+        visit.page.go_back()
 
 
 def test_flags__with_many_environments__stay_beside_the_last_switch(visit: Visit, environments: None) -> None:
