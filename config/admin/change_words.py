@@ -42,7 +42,8 @@ def _password(_old: Any, new: Any, _at: datetime) -> Iterator[str]:
 
 
 def _kinds(old: Any, new: Any, _at: datetime) -> Iterator[str]:
-    yield from list_sentences("the kinds of objects", *([*map(name_kind, kinds or [])] for kinds in (old, new)))
+    before, after = ([*map(name_kind, kinds or [])] for kinds in (old, new))
+    yield from list_sentences("the kinds of objects", before, after)
 
 
 def _permissions(old: Any, new: Any, _at: datetime) -> Iterator[str]:

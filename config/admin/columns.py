@@ -12,6 +12,7 @@ from django.utils.text import Truncator
 from unfold.decorators import display
 
 from config.admin.times import minute
+from config.change_log.named_users import Words, users_in
 
 _MOST_LETTERS = 100
 
@@ -49,4 +50,5 @@ def brief(description: str) -> str:
 
 def unbroken(words: str) -> str:
     """Keep percent signs beside their numbers, so that no line begins with one."""
-    return words.replace(" %", "\N{NO-BREAK SPACE}%")
+    shown = words.replace(" %", "\N{NO-BREAK SPACE}%")
+    return Words(shown, users) if (users := users_in(words)) else shown  # it is as long as before

@@ -21,6 +21,7 @@ from config.admin.forms import DomainForm, MomentField, TextField
 from config.admin.reasons import reason_of
 from config.admin.revision import answer_revision
 from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, writer
+from config.admin.user_links import link_users
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
 from config.change_log.undoing import steps, undos
@@ -329,8 +330,8 @@ class ChangeAdmin(ReadOnly, WritePages):
         return format_html('<span class="hy-muted">{}</span> {}', name_kind(change.object_kind), change.key)
 
     @column("What changed")
-    def shown_differences(self, change: Change) -> str:
-        return describe_change_briefly(change).summary
+    def shown_differences(self, change: Change) -> SafeString:
+        return link_users(describe_change_briefly(change).summary, change.environment)
 
     @column("Environment")
     def shown_environment(self, change: Change) -> str:

@@ -6,18 +6,60 @@ from urllib.parse import quote
 
 from django.template import Library
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from config.change_log.named_users import split_at_users, users_in
+
 register = Library()
-"""A filter that every template has."""
+"""Filters that every template has."""
 
 
-def address_of_user(user_id: str) -> str:
-    """Return the address of the page. The id is in the query, because paths cannot carry ids such as `..`."""
-    return f"{reverse('admin:experiments_experiment_user')}?id={quote(user_id, safe='')}"
+def address_of_user(user_id: str, environment: str = "") -> str:
+    """Return the address of the page. The id is in the query, because paths cannot carry ids such as `..`.
+
+    The page shows the current environment, and offers to switch to the one with this key, if there is one.
+    """
+    where = f"&in={environment}" if environment else ""
+    return f"{reverse('admin:experiments_experiment_user')}?id={quote(user_id, safe='')}{where}"
 
 
 @register.filter
 def link_to_user(user_id: str) -> SafeString:
     return format_html('<a class="hy-user" href="{}">{}</a>', address_of_user(user_id), user_id)
+
+
+_LINK = '<a class="hy-named" href="{}">{}</a>'
+_LINK_ASIDE = '<a class="hy-named" href="{}" target="_blank">{}</a>'
+_BRIEF_LINK = '<a href="{}">{}</a>'
+
+
+@register.filter
+def link_users(words: str, environment: str = "") -> SafeString:
+    """Return words with a link for each user whom they name. All the rest is escaped as everywhere.
+
+    `environment` is the key of the environment that the words are about, unless it is the current one or they are about
+    all of them.
+    """
+    return _linked(words, environment, _LINK)
+
+
+@register.filter
+def link_users_aside(words: str) -> SafeString:
+    """Return the same with links that open a tab of their own, so that what somebody has typed stays."""
+    return _linked(words, "", _LINK_ASIDE)
+
+
+def link_users_briefly(words: str, environment: str) -> SafeString:
+    """Return the same for lists with very many links, whose cells have a style for them."""
+    return _linked(words, environment, _BRIEF_LINK)
+
+
+def _linked(words: str, environment: str, link: str) -> SafeString:
+    if not users_in(words):
+        return conditional_escape(words)
+    parts = (
+        text if user_id is None else format_html(link, address_of_user(user_id, environment), text)
+        for text, user_id in split_at_users(words)
+    )
+    return format_html_join("", "{}", ((part,) for part in parts))

@@ -19,7 +19,9 @@ from django.utils import timezone
 from django.utils.timesince import timesince
 
 from config.change_log.history import find_differences
+from config.change_log.named_users import compares_users, fill, join, name_user, part_of, users_in
 from config.change_log.sentences import (
+    USER_IDS,
     KindWords,
     describe_timestamp,
     in_past,
@@ -37,14 +39,19 @@ _MOST_ELEMENTS = 5
 _LONGEST_SUMMARY = 160
 _LONGEST_READ = 20_000
 """The bytes of a document that a list reads in whole."""
-_LONG_LIST = "userIds"
-_LISTS_OF_USERS = (_LONG_LIST, "forcedVariants", "forced")  # the latter two have variants by user
+_VARIANTS_BY_USER = ("forcedVariants", "forced")
+_LISTS_OF_USERS = (USER_IDS, *_VARIANTS_BY_USER)
 _MOST_USERS = 10
 _SIDES = ("before", "after")
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
 _literal = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|yes|no|none|nothing")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
+_rule = r"(?:states\..+\.)?rules\[\d+\]\."
+_list_of_users = re.compile(rf"(?:{_rule})?{USER_IDS}")
+_variants_by_user = re.compile(rf"{_rule}forced|forcedVariants")
+_path_of_user = re.compile(rf"({_rule}forced|forcedVariants)\.(.+)", re.DOTALL)
+_step = re.compile(r"(\w+)\[(\d+)\]")
 _KINDS = {"api_key": "API key"}
 
 
@@ -53,7 +60,8 @@ class DescribedChange:
     """A change in words.
 
     `revert_address` is the page that restores the state after this change, if there is one. `users` are the first ids
-    of an application's users whom one version lists more often, and `more_users` how many others there are.
+    of an application's users whom one version lists more often, and whom the lines of an edit do not name.
+    `more_users` says how many others there are.
     """
 
     change: Change
@@ -74,9 +82,11 @@ class DescribedChange:
             return f"{self.action.capitalize()} the {self.kind}"
         first, number = self.lines[0], len(self.lines) - 1
         if number == 1 and len(first) + len(self.lines[1]) <= _LONGEST_SUMMARY:
-            return f"{first}; {self.lines[1][0].lower()}{self.lines[1][1:]}"
-        short = first if len(first) <= _LONGEST_SUMMARY else f"{first[:_LONGEST_SUMMARY]}…"
-        return f"{short}, and {number} more change{'' if number == 1 else 's'}" if number else short
+            second = self.lines[1]
+            return fill("{}; {}{}", first, second[0].lower(), part_of(second, 1))
+        short = first if len(first) <= _LONGEST_SUMMARY else fill("{}…", part_of(first, 0, _LONGEST_SUMMARY))
+        more = f"{number} more change{'' if number == 1 else 's'}"
+        return fill("{}, and {}", short, more) if number else short
 
     @property
     def ago(self) -> str:
@@ -93,12 +103,17 @@ class Comparison:
     first: str
     second: str
 
+    @property
+    def title(self) -> str:
+        return fill("{}{}", self.what[:1].upper(), part_of(self.what, 1))
+
 
 def describe_change(change: Change) -> DescribedChange:
     before, after = Counter(_users_in(change.before)), Counter(_users_in(change.after))
-    users = sorted({*(before - after), *(after - before)})
-    shown, more = users[:_MOST_USERS], max(0, len(users) - _MOST_USERS)
     lines = _describe(change, change.before, change.after)
+    named = {user.user_id for line in lines for user in users_in(line)} if change.action == "changed" else ()
+    users = sorted({*(before - after), *(after - before)}.difference(named))
+    shown, more = users[:_MOST_USERS], max(0, len(users) - _MOST_USERS)
     return DescribedChange(change, change.action, lines, users=shown, more_users=more)
 
 
@@ -129,11 +144,11 @@ class _StoredSize(Func):
 class _NumberListed(Func):
     """The number of user IDs that a document lists."""
 
-    template = f"JSON_ARRAY_LENGTH(%(expressions)s, '$.{_LONG_LIST}')"
+    template = f"JSON_ARRAY_LENGTH(%(expressions)s, '$.{USER_IDS}')"
     output_field = IntegerField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **options: Any) -> Any:
-        template = f"JSONB_ARRAY_LENGTH(%(expressions)s -> '{_LONG_LIST}')"
+        template = f"JSONB_ARRAY_LENGTH(%(expressions)s -> '{USER_IDS}')"
         return self.as_sql(compiler, connection, template=template, **options)
 
 
@@ -188,32 +203,51 @@ def compare_documents(first: Document, second: Document, kind: str, at: datetime
     words = words_of(kind)
     differences = (each for each in find_differences(first, second) if each["field"] not in _HEAD_FIELDS)
     return [
-        Comparison(describe_path(difference["field"], words), *_both_sides(difference, words, at))
+        Comparison(_name_path(difference["field"], words), *_both_sides(difference, (first, second), words, at))
         for difference in islice(differences, _MOST_LINES)
     ]
 
 
-def _both_sides(difference: Mapping[str, Any], words: KindWords, at: datetime) -> tuple[str, str]:
+def _name_path(path: str, words: KindWords) -> str:
+    """Return what a path is called. That of a variant which is forced for a user ends in the id of this user."""
+    found = _path_of_user.fullmatch(path)
+    name = describe_path(found[1] if found else path, words)
+    return fill("{}, {}", name, name_user(found[2])) if found else name
+
+
+def _both_sides(
+    difference: Mapping[str, Any], documents: Sequence[Document], words: KindWords, at: datetime
+) -> tuple[str, str]:
     path = difference["field"]
+    names_users = bool(_list_of_users.fullmatch(path)) or all(_names_users_at(document, path) for document in documents)
     if "added" not in difference:
-        old, new = (_value(path, difference.get(side), words, at) for side in ("before", "after"))
+        old, new = (_value(path, difference.get(side), words, at, names_users=names_users) for side in _SIDES)
         return old, new
     if not difference["added"] and not difference["removed"]:
         return "another order", "this order"
-    return _alone(difference, "removed"), _alone(difference, "added")
+    return _alone(difference, "removed", names_users=names_users), _alone(difference, "added", names_users=names_users)
 
 
-def _alone(difference: Mapping[str, Any], name: str) -> str:
+def _names_users_at(document: Any, path: str) -> bool:
+    """Return whether a path leads to the value of a condition that compares the ids of users."""
+    if not path.endswith("].value") or path.startswith("states."):
+        return False
+    try:
+        for name, index in _step.findall(path):
+            document = document[name][int(index)]
+        return compares_users(document)
+    except (KeyError, IndexError, TypeError):
+        return False  # only one version has the condition
+
+
+def _alone(difference: Mapping[str, Any], name: str, *, names_users: bool) -> str:
     """Return the elements of a list that only one version has."""
-    number, shown = _counted(difference, name)
-    return f"{number:,} that the other lacks ({shown})" if number else "none that the other lacks"
-
-
-def _counted(difference: Mapping[str, Any], name: str) -> tuple[int, str]:
     elements = difference[name]
     number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-    shown = ", ".join(_listed(element, _words) for element in elements[:_MOST_ELEMENTS])
-    return number, f"{shown}{', …' if number > _MOST_ELEMENTS else ''}"
+    describe = _user if names_users else lambda element: _listed(element, _words)
+    shown = join(", ", map(describe, elements[:_MOST_ELEMENTS]))
+    more = ", …" if number > _MOST_ELEMENTS else ""
+    return fill("{} that the other lacks ({}{})", f"{number:,}", shown, more) if number else "none that the other lacks"
 
 
 def describe_path(path: str, words: KindWords) -> str:
@@ -229,12 +263,24 @@ def _describe_part(part: str) -> str:
     return f"{element[1]} {int(element[2]) + 1}" if element else text
 
 
-def _value(path: str, value: Any, words: KindWords, at: datetime) -> str:
+def _value(path: str, value: Any, words: KindWords, at: datetime, *, names_users: bool) -> str:
     if value is None:
         return words.missing.get(path, "nothing")
     if isinstance(value, str) and (moment := describe_timestamp(value)):
         return moment
-    return words.describe_value(path, value, at) or _words(value)
+    if described := words.describe_value(path, value, at):
+        return described
+    if names_users:
+        return shortened(join(", ", map(_user, value if isinstance(value, list) else [value]))) or "none"
+    if _variants_by_user.fullmatch(path) and isinstance(value, Mapping):
+        variants = (fill("{}: {}", name_user(user), _inner_words(variant)) for user, variant in value.items())
+        return shortened(join("; ", variants)) or "nothing"
+    return _words(value)
+
+
+def _user(value: Any) -> str:
+    words = _listed(value, _words)
+    return name_user(value, words) if isinstance(value, str) else words
 
 
 def _words(value: object) -> str:

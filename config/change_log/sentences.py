@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from config.change_log.named_users import fill, join, name_user, part_of
 from config.documents import Document, is_identical, surplus
 from config.timestamps import parse_timestamp
 
@@ -23,6 +24,9 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 _timestamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _separator = re.compile("[,;]")
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
+
+USER_IDS = "userIds"
+"""The property of rules and segments that lists users."""
 
 DescribeValue = Callable[[str, Any, datetime], str | None]
 """Describes the value at a path such as `rules[0]` as it was meant at a moment; None where it needs no words."""
@@ -85,7 +89,8 @@ def _plainly(name: str, words: KindWords) -> Sentences:
 
     def say(old: Any, new: Any, at: datetime) -> Iterator[str]:
         if _is_list(old) and _is_list(new) and words.describe_value(name, old or new, at) is None:
-            yield from list_sentences(label, old or [], new or [])
+            describe = describe_user if name == USER_IDS else describe_element
+            yield from list_sentences(label, old or [], new or [], describe)
         else:
             before, after = (
                 missing if value in _EMPTY else describe_value(words, name, value, at) for value in (old, new)
@@ -107,35 +112,47 @@ def change_sentence(label: str, old: str, new: str) -> Iterator[str]:
         if old:
             yield f"Change the details of {label}"
     elif not old:
-        yield f"Set {label} to {new}"
+        yield fill("Set {} to {}", label, new)
     elif not new:
-        yield f"Remove {label}: {old}"
+        yield fill("Remove {}: {}", label, old)
     else:
-        yield f"Change {label} from {old} to {new}"
+        yield fill("Change {} from {} to {}", label, old, new)
 
 
-def list_sentences(label: str, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+def describe_element(element: Any) -> str:
+    """Return a plain value as one element of a list."""
+    return listed(shortened(element)) if isinstance(element, str) else plain(element)
+
+
+def describe_user(user_id: Any) -> str:
+    """Return the id of an application's user as one element of a list. No user has an id that is not a text."""
+    return listed(shortened(name_user(user_id))) if isinstance(user_id, str) else plain(user_id)
+
+
+def list_sentences(
+    label: str, old: Sequence[Any], new: Sequence[Any], describe: Callable[[Any], str] = describe_element
+) -> Iterator[str]:
     """Yield what a list of plain values gains and loses: `Add ada and bob to the groups`."""
     added, removed = surplus(new, old), surplus(old, new)
     if added:
-        yield f"Add {some(added)} to {label}"
+        yield fill("Add {} to {}", some(added, describe), label)
     if removed:
-        yield f"Remove {some(removed)} from {label}"
+        yield fill("Remove {} from {}", some(removed, describe), label)
     if not added and not removed and old != new:
         yield f"Change the order of {label}"
 
 
-def some(elements: Sequence[Any]) -> str:
+def some(elements: Sequence[Any], describe: Callable[[Any], str] = describe_element) -> str:
     """Return `ada, bob and cy`, or if they are many, `1,204 (ada, bob, ...)`."""
-    shown = [listed(shortened(element)) if isinstance(element, str) else plain(element) for element in elements]
-    if len(shown) > _MOST_ELEMENTS:
-        return f"{len(shown):,} ({', '.join(shown[:_MOST_ELEMENTS])}, …)"
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    shown = [describe(element) for element in elements[:_MOST_ELEMENTS]]
+    if len(elements) > _MOST_ELEMENTS:
+        return fill("{} ({}, …)", f"{len(elements):,}", join(", ", shown))
+    return join(" and ", filter(None, (join(", ", shown[:-1]), shown[-1])))
 
 
 def listed(text: str) -> str:
     """Return a text as one element of a list, in quotes if it would read as several: `“DE, FR”`."""
-    return f"“{text}”" if _separator.search(text) else text
+    return fill("“{}”", text) if _separator.search(text) else text
 
 
 def describe_value(words: KindWords, path: str, value: Any, at: datetime) -> str:
@@ -166,7 +183,7 @@ def describe_timestamp(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return text if len(text) <= _LONGEST_VALUE else fill("{}…", part_of(text, 0, _LONGEST_VALUE))
 
 
 def spaced(name: str) -> str:
@@ -184,7 +201,7 @@ _verb = re.compile(r"Stop the experiment and ship\b|[A-Z][a-z]+")
 def in_past(sentence: str) -> str:
     """Return a sentence as of what was done: `Switched off in production` for `Switch off in production`."""
     verb = _verb.match(sentence)
-    return f"{_past_of(verb[0])}{sentence[verb.end() :]}" if verb else sentence
+    return fill("{}{}", _past_of(verb[0]), part_of(sentence, verb.end())) if verb else sentence
 
 
 def _past_of(verb: str) -> str:

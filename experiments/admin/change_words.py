@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log.sentences import KindWords, change_sentence, on_change, plain, some
+from config.change_log.named_users import fill, name_user
+from config.change_log.sentences import KindWords, change_sentence, describe_user, on_change, plain, some
 from config.documents import Document
 from experiments.admin.words import describe_definition, describe_experiment_value
 from experiments.metrics.definition import Definition
@@ -41,11 +42,11 @@ def _phases(old: Any, new: Any, at: datetime) -> Iterator[str]:
     before, after = ([_phase(phase, at) for phase in phases or []] for phases in (old, new))
     for number, words in enumerate(after, 1):
         if number > len(before):
-            yield f"Open phase {number}: {words}"
+            yield fill("Open phase {}: {}", str(number), words)
         elif (old or [])[number - 1] != (new or [])[number - 1]:
             yield from change_sentence(f"phase {number}", before[number - 1], words)
     for number, words in enumerate(before[len(after) :], len(after) + 1):
-        yield f"Remove phase {number}: {words}"
+        yield fill("Remove phase {}: {}", str(number), words)
 
 
 def _phase(phase: Document, at: datetime) -> str:
@@ -69,12 +70,14 @@ def _defined(document: Document) -> str:
 
 def _forced(old: Any, new: Any, _at: datetime) -> Iterator[str]:
     before, after = old or {}, new or {}
-    forced = [f"{user} to {variant}" for user, variant in after.items() if before.get(user) != variant]
+    forced = [
+        fill("{} to {}", name_user(user), variant) for user, variant in after.items() if before.get(user) != variant
+    ]
     freed = [user for user in before if user not in after]
     if forced:
-        yield f"Force {some(forced)}"
+        yield fill("Force {}", some(forced))
     if freed:
-        yield f"Stop forcing a variant for {some(freed)}"
+        yield fill("Stop forcing a variant for {}", some(freed, describe_user))
 
 
 def _decision(old: Any, new: Any, at: datetime) -> Iterator[str]:

@@ -20,6 +20,7 @@ from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.kept_input import sent_input
 from config.admin.site import writer_here
+from config.admin.user_links import link_users
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import steps, undos
 from config.documents import Document
@@ -164,12 +165,12 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
         return ", ".join(experiment.metrics) or None
 
     @column("Audience")
-    def shown_audience(self, experiment: Experiment) -> str:
-        return describe_audience(experiment)
+    def shown_audience(self, experiment: Experiment) -> SafeString:
+        return link_users(describe_audience(experiment))
 
     @column("Testers")
-    def shown_testers(self, experiment: Experiment) -> str:
-        return describe_forced_variants(experiment)
+    def shown_testers(self, experiment: Experiment) -> SafeString:
+        return link_users(describe_forced_variants(experiment))
 
     @column("Flag")
     def shown_flag(self, experiment: Experiment) -> str:

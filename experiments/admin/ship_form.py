@@ -13,6 +13,7 @@ from django.utils.functional import cached_property
 
 from config.admin.forms import ReasonField, StrictForm, TextField
 from config.admin.numbers import PercentageField
+from config.change_log.named_users import fill, part_of
 from experiments.admin.words import describe_audience, describe_served
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping, describe_affected
 from experiments.lifecycle.flag_rule import is_on, removed_rules
@@ -104,7 +105,8 @@ class ShipForm(StrictForm, forms.Form):
         affected = {
             key: affected_by_shipping(self.experiment, keys, now, ship_to=key, enable=is_off) for key, _ in _SHIP_TO
         }
-        notes = {ShipTo.AUDIENCE: f"{audience[0].upper()}{audience[1:]}. The flag's other rules stay."}
+        own = fill("{}{}. The flag's other rules stay.", audience[0].upper(), part_of(audience, 1))
+        notes = {ShipTo.AUDIENCE: own}
         notes[ShipTo.EVERYONE] = "The flag's other rules are removed." if removed else "The flag has no other rules."
         return [
             ShipToChoice(

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from config.change_log.named_users import fill, join, name_user
 from config.documents import Document
 from experiments.admin.plan_words import describe_registration
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import WHOLE, Experiment
 from experiments.stats.numbers import format_count, format_number
-from flags.words.rules import describe_condition
+from flags.words.rules import describe_condition, describe_conditions
 
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
@@ -166,20 +167,21 @@ def describe_audience(experiment: Experiment) -> str:
     is_whole = experiment.percentage == WHOLE
     share = "" if is_whole else f"{experiment.percentage:g} % of "
     if experiment.conditions:
-        audience = f"{share}users whose {' and '.join(map(describe_condition, experiment.conditions))}"
+        audience = fill("{}users whose {}", share, describe_conditions(experiment.conditions))
     else:
         audience = "everyone" if is_whole else f"{share}users"
     if not experiment.group:
         return audience
     group = experiment.group
-    return f"{audience}, within {group['from']:g} to {group['to']:g} % of the group {group['key']}"
+    return fill("{}, within {}", audience, f"{group['from']:g} to {group['to']:g} % of the group {group['key']}")
 
 
 def describe_forced_variants(experiment: Experiment) -> str:
     """Return the first few users with their variants: `qa-1 sees green`."""
-    forced = [f"{user_id} sees {variant}" for user_id, variant in sorted(experiment.forced_variants.items())]
+    forced = sorted(experiment.forced_variants.items())
     more = len(forced) - _MOST_USERS
-    return ", ".join(forced[:_MOST_USERS]) + (f" and {more:,} more" if more > 0 else "") or "none"
+    shown = _forced_variants(dict(forced[:_MOST_USERS])) or "none"
+    return fill("{} and {} more", shown, f"{more:,}") if more > 0 else shown
 
 
 def describe_flag(experiment: Experiment) -> str:
@@ -242,7 +244,7 @@ def describe_experiment_value(path: str, value: Any, _at: datetime) -> str | Non
 
 
 def _join(describe: Callable[[Any], str], separator: str) -> Callable[[Any], str]:
-    return lambda values: separator.join(map(describe, values)) or "none"
+    return lambda values: join(separator, map(describe, values)) or "none"
 
 
 def _variant(variant: Document) -> str:
@@ -255,9 +257,8 @@ def _definition(document: Document) -> str:
 
 
 def _phase(phase: Document) -> str:
-    conditions = "".join(f", {describe_condition(condition)}" for condition in phase["conditions"])
     share = "everyone" if phase["percentage"] == WHOLE else f"{phase['percentage']:g} % of the audience"
-    return f"{describe_split(phase['variants'])}, {share}{conditions}"
+    return join(", ", [describe_split(phase["variants"]), share, *map(describe_condition, phase["conditions"])])
 
 
 def _group(group: Document) -> str:
@@ -271,7 +272,7 @@ def _flag(flag: Document) -> str:
 
 
 def _forced_variants(forced: Mapping[str, str]) -> str:
-    return ", ".join(f"{user_id} sees {variant}" for user_id, variant in forced.items())
+    return join(", ", (fill("{} sees {}", name_user(user_id), variant) for user_id, variant in forced.items()))
 
 
 def _decision(decision: Document) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
 
+from config.change_log.named_users import fill
 from config.documents import Document
 from experiments.design.plan import remaining_run
 from experiments.lifecycle.affected_users import Affected
@@ -76,7 +77,7 @@ def find_objections(
 def against_removal(removed_rules: Sequence[tuple[int, Document]], at: datetime) -> Iterator[Objection]:
     """Yield an objection for every rule of the flag that shipping a variant to everyone removes."""
     for number, rule in removed_rules:
-        message = f"it removes rule {number} of the flag ({describe_rule(rule, at)})"
+        message = fill("it removes rule {} of the flag ({})", str(number), describe_rule(rule, at))
         yield Objection(Cause.RULES_REMOVED, message)
 
 

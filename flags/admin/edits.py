@@ -18,6 +18,7 @@ from django.utils import timezone
 from config.admin.current_environment import current_environment, environments_of
 from config.admin.questions import has_agreed, require_agreement
 from config.admin.site import Confirmation, DomainAdmin
+from config.change_log.named_users import fill, users_in
 from config.documents import Document, is_same
 from config.models import Environment
 from flags.admin.audience_words import DAY, describe_changed, describe_last_day, describe_lost
@@ -163,7 +164,7 @@ def _describe_flag(key: str, effect: Effect, here: Environment) -> Iterator[str]
     own = (each.flags[key].source for each in (effect.before, effect.after))
     now, then = (describe_state(source, effect.at) for source in own)
     if now != then:
-        yield f"Now {key} is {now}{_place(effect, here)}. After this change, it is {then}."
+        yield fill("Now {} is {}{}. After this change, it is {}.", key, now, _place(effect, here), then)
     yield from _describe_effect(effect, here)
 
 
@@ -171,7 +172,8 @@ def _describe_segment(now: Mapping[str, Any], then: Document) -> Iterator[str]:
     """Say which users are in a segment now and after its edit."""
     before, after = (describe_members(each["conditions"], len(each["userIds"])) for each in (now, then))
     if before != after:
-        yield f"Users in {then['key']} now: {before}. After this change: {after.removesuffix(' yet')}."
+        after = after if users_in(after) else after.removesuffix(" yet")
+        yield fill("Users in {} now: {}. After this change: {}.", then["key"], before, after)
 
 
 def _describe_effect(effect: Effect, here: Environment) -> Iterator[str]:

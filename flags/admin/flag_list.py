@@ -16,6 +16,8 @@ from config import snapshot
 from config.admin.columns import brief, column, in_two_lines, moment, unbroken
 from config.admin.current_environment import current_environment, environments_of
 from config.admin.site import DomainAdmin
+from config.admin.user_links import link_users_briefly
+from config.change_log.named_users import users_in
 from config.models import Environment
 from flags.models import Flag, FlagState
 from flags.usage.staleness import stale_reasons
@@ -29,7 +31,7 @@ _LONG_KEY = 30  # characters that a phone shows
 
 
 class FlagList(DomainAdmin):
-    list_per_page = 36  # so that a page stays well under 120 kB with three environments
+    list_per_page = 28  # so that a page stays under 120 kB with three environments, also if it links many users
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         snapshot.refresh()  # a filter reads from it what experiments drive
@@ -91,7 +93,8 @@ class FlagList(DomainAdmin):
                     address,
                     f"{flag.key} in {environment.name}",
                 )
-            return format_html("{}{}", state, _words(describe_audience(rules, now, is_on=is_on), is_here=is_here))
+            words = unbroken(describe_audience(rules, now, is_on=is_on))
+            return format_html("{}{}", state, _words(words, flag.key, environment, is_here=is_here))
 
         if is_here:
 
@@ -110,20 +113,24 @@ class FlagList(DomainAdmin):
         return switch
 
 
-def _words(audience: str, *, is_here: bool) -> SafeString:
+def _words(words: str, key: str, environment: Environment, *, is_here: bool) -> SafeString:
     """Return for whom a flag is on, or would be on.
 
     The style sheet shows the first lines of many words, and all of them once they are opened. None is left out here,
     because the last step of a ramp may matter most. A phone has those of the current environment only.
     """
-    if not audience:
+    if not words:
         return SafeString("")
-    words = unbroken(audience)
-    if len(words) > _LONG_WORDS:
-        return format_html('<details class="hy-long"><summary><small>{}</small></summary></details>', words)
-    if is_here and len(words) > _SHORT:
-        return format_html("<details><summary><small>{}</small></summary></details>", words)
-    return format_html("<small>{}</small>", words)
+    shown = format_html("<small>{}</small>", link_users_briefly(words, "" if is_here else environment.key))
+    is_long = len(words) > _LONG_WORDS
+    if not is_long and not (is_here and len(words) > _SHORT):
+        return shown
+    kind = SafeString(' class="hy-long"') if is_long else ""
+    if not users_in(words):
+        return format_html("<details{}><summary>{}</summary></details>", kind, shown)
+    # A summary may contain no link, so it comes after the words.
+    name = format_html('<span class="hy-unseen">The users of {}:</span>', key)
+    return format_html("{}<details{}><summary>{}</summary></details>", shown, kind, name)
 
 
 def _name(flag: Flag) -> SafeString:

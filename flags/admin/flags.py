@@ -16,6 +16,7 @@ from config.admin.columns import column, moment, unbroken
 from config.admin.current_environment import current_environment
 from config.admin.questions import unless_refused
 from config.admin.site import Confirmation, writer_here
+from config.admin.user_links import link_users
 from config.change_log.sentences import kind_words
 from config.change_log.undoing import undos
 from config.documents import Document, is_same
@@ -84,8 +85,8 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
     # the form
 
     @column("On for")
-    def shown_rules(self, flag: Flag) -> str:
-        return summarise_rules(flag.rules, timezone.now())
+    def shown_rules(self, flag: Flag) -> SafeString:
+        return link_users(summarise_rules(flag.rules, timezone.now()))
 
     def get_fieldsets(self, request: HttpRequest, obj: Flag | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from config.admin.columns import unbroken
 from config.admin.scheduled import Scheduled
+from config.change_log.named_users import fill
 from config.models import Environment
 from flags.models import Flag, Usage
 from flags.snapshot import configuration
@@ -45,7 +46,8 @@ def scheduled_changes(environment: Environment, now: datetime, until: datetime) 
     for key, pk in ids:
         address = reverse("admin:flags_flag_change", args=[pk])
         for at, words in steps.get(key, ()):
-            yield Scheduled(at, key, address, unbroken(words if flags[key].enabled else f"{words}; the flag is off"))
+            whole = words if flags[key].enabled else fill("{}; the flag is off", words)
+            yield Scheduled(at, key, address, unbroken(whole))
         if key in expiries:
             yield Scheduled(expiries[key], key, address, "expires: remove it from the code, then archive it")
 

@@ -15,6 +15,7 @@ from config.admin.columns import brief, column, in_two_lines, moment
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, writer
+from config.admin.user_links import link_users
 from config.change_log.descriptions import describe_differences
 from config.documents import Document, is_same
 from flags import snapshot
@@ -54,11 +55,12 @@ class SegmentAdmin(RevertPages):
         return in_two_lines(segment.key, brief(segment.description))
 
     @column("Users")
-    def shown_members(self, segment: Segment) -> str:
+    def shown_members(self, segment: Segment) -> SafeString:
         if "user_ids" not in segment.get_deferred_fields():
-            return describe_members(segment.conditions, len(segment.user_ids))
-        compiled = snapshot.configuration("").segments.get(segment.key)
-        return describe_members(compiled.source.get("conditions", ()), len(compiled.user_ids)) if compiled else ""
+            return link_users(describe_members(segment.conditions, len(segment.user_ids)))
+        if (compiled := snapshot.configuration("").segments.get(segment.key)) is None:
+            return SafeString("")
+        return link_users(describe_members(compiled.source.get("conditions", ()), len(compiled.user_ids)))
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, segment: Segment) -> SafeString | None:

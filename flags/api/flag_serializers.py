@@ -121,7 +121,7 @@ class SummaryField(serializers.CharField):
         if (at := self.context.get("summary_at")) is None:
             return None
         state = {"enabled": instance.enabled, "rules": instance.rules, "prerequisites": instance.prerequisites}
-        return describe_state({**state, "archivedAt": instance.archived_at}, at)
+        return str(describe_state({**state, "archivedAt": instance.archived_at}, at))
 
 
 class ListedFlagSerializer(FlagEntrySerializer):

@@ -8,7 +8,17 @@ from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any
 
-from config.change_log.sentences import KindWords, change_sentence, list_sentences, on_change, plain
+from config.change_log.named_users import compares_users, fill, name_user
+from config.change_log.sentences import (
+    USER_IDS,
+    KindWords,
+    change_sentence,
+    describe_element,
+    describe_user,
+    list_sentences,
+    on_change,
+    plain,
+)
 from flags.words.rules import describe_flag_value
 
 TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
@@ -58,13 +68,13 @@ def _rules(old: Documents, new: Documents, at: datetime, place: str) -> Iterator
         words = _rule(new[index], at)
         if source is not None:
             removed.remove(source)
-            yield f"Move rule {source + 1} to place {index + 1}{place}: {words}"
+            yield fill("{}: {}", f"Move rule {source + 1} to place {index + 1}{place}", words)
         elif index < len(new) - 1:
-            yield f"Add a rule at place {index + 1}{place}: {words}"
+            yield fill("{}: {}", f"Add a rule at place {index + 1}{place}", words)
         else:
-            yield f"Add a rule{place}: {words}"
+            yield fill("{}: {}", f"Add a rule{place}", words)
     for index in removed:
-        yield f"Remove a rule{place}: {_rule(old[index], at)}"
+        yield fill("{}: {}", f"Remove a rule{place}", _rule(old[index], at))
     for before_index, index in changed:
         yield from _changed_rule(old[before_index], new[index], f"rule {index + 1}{place}", at)
 
@@ -76,13 +86,13 @@ def _matched(old: Documents, new: Documents) -> Sequence[tuple[str, int, int, in
 
 def _rule(rule: Mapping[str, Any], at: datetime) -> str:
     name = f"{plain(rule['name'])}, " if rule.get("name") else ""
-    return f"{name}{describe_flag_value('rules[0]', rule, at)}"
+    return fill("{}{}", name, describe_flag_value("rules[0]", rule, at) or "")
 
 
 def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, at: datetime) -> Iterator[str]:
     before, after = (describe_flag_value("rules[0]", rule, at) or "" for rule in (old, new))
     if before != after:
-        yield f"Change {name} from {before} to {after}"
+        yield fill("Change {} from {} to {}", name, before, after)
     for field in dict.fromkeys([*old, *new]):
         if old.get(field) != new.get(field) and (field in _UNSAID or before == after):
             label = f"{_RULE_FIELDS.get(field, 'the details')} of {name}"
@@ -90,8 +100,8 @@ def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, at:
 
 
 def _changed_field(field: str, label: str, old: Any, new: Any, at: datetime) -> Iterator[str]:
-    if field == "userIds":
-        yield from list_sentences(label, old or [], new or [])
+    if field == USER_IDS:
+        yield from list_sentences(label, old or [], new or [], describe_user)
     elif field == "forced":
         yield from list_sentences(label, _testers(old), _testers(new))
     elif field == "conditions" and old and new:
@@ -102,7 +112,7 @@ def _changed_field(field: str, label: str, old: Any, new: Any, at: datetime) -> 
 
 
 def _testers(forced: Mapping[str, str] | None) -> Sequence[str]:
-    return [f"{user} with {variant}" for user, variant in (forced or {}).items()]
+    return [fill("{} with {}", name_user(user), variant) for user, variant in (forced or {}).items()]
 
 
 def _field_words(field: str, at: datetime) -> Callable[[Any], str]:
@@ -123,7 +133,8 @@ def _conditions(old: Documents, new: Documents, label: str, at: datetime) -> Ite
     for one, other in zip(old, new, strict=False):
         if isinstance(one.get("value"), list) and isinstance(other.get("value"), list):
             values = f"the values of {one.get('attribute', 'the condition')} in {label}"
-            yield from list_sentences(values, one["value"], other["value"])
+            describe = describe_user if compares_users(one) and compares_users(other) else describe_element
+            yield from list_sentences(values, one["value"], other["value"], describe)
 
 
 def _variants(old: Any, new: Any, _at: datetime) -> Iterator[str]:

@@ -6,11 +6,12 @@ Pure: no page, no database.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log.sentences import listed
+from config.change_log.named_users import compares_users, fill, join, name_user
+from config.change_log.sentences import USER_IDS, listed
 from flags.engine.conditions import USER_ID
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
@@ -96,7 +97,7 @@ def describe_audience(rules: Sequence[Rule], at: datetime, *, is_on: bool) -> st
     users = summarise_rules(rules, at)
     if is_on:
         return users
-    return "" if users == "everyone" else f"if on: {users}"
+    return "" if users == "everyone" else fill("if on: {}", users)
 
 
 def describe_state(state: Mapping[str, Any], at: datetime) -> str:
@@ -110,13 +111,13 @@ def describe_state(state: Mapping[str, Any], at: datetime) -> str:
         return "off"
     wanted = " and ".join(prerequisite["flag"] for prerequisite in state.get("prerequisites", ()))
     requires = f", requires {wanted}" if wanted else ""
-    return f"on for {_summarise(state['rules'], Wording(at, is_sentence=True))}{requires}"
+    return fill("on for {}{}", _summarise(state["rules"], Wording(at, is_sentence=True)), requires)
 
 
 def describe_rule(rule: Rule, at: datetime) -> str:
     """Return a rule in words, also one that is off: `25 % of everyone → new`."""
     text = _rule(rule, Wording(at))
-    return text if rule.get("enabled", True) else f"{text}; it is off"
+    return text if rule.get("enabled", True) else fill("{}; it is off", text)
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
@@ -129,17 +130,23 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
     operator = OPERATORS.get(condition["operator"])
     if operator and operator.operand is Operand.TIME:
         return f"{text} {_time(value)}"
-    return f"{text} {_join(value) if isinstance(value, list) else _value(value)}"
+    describe = _user if compares_users(condition) else _value
+    return fill("{} {}", text, _join(value, describe) if isinstance(value, list) else describe(value))
+
+
+def describe_conditions(conditions: Iterable[Mapping[str, Any]]) -> str:
+    """Return conditions in words that all must be met: `plan equals pro and country is one of CH, DE`."""
+    return join(" and ", map(describe_condition, conditions))
 
 
 def describe_members(conditions: Sequence[Mapping[str, Any]], number: int) -> str:
     """Return the users of a segment, of whom it lists a number: `plan equals pro; 1,204 listed users`."""
-    words = " and ".join(map(describe_condition, conditions[:_MOST_CONDITIONS]))
+    words = describe_conditions(conditions[:_MOST_CONDITIONS])
     more = len(conditions) - _MOST_CONDITIONS
-    groups = [f"{words} and {more} more" if more > 0 else words] if words else []
+    groups = [fill("{}{}", words, f" and {more} more" if more > 0 else "")] if words else []
     if number:
         groups.append(f"{number:,} listed user{'' if number == 1 else 's'}")
-    return "; ".join(groups) or "no users yet"
+    return join("; ", groups) or "no users yet"
 
 
 def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
@@ -151,11 +158,12 @@ def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
     current = [rule for rule in switched_on if ended_at(rule, wording.at) is None]
     if not current:
         return f"no one: {_describe_ends(rules, wording.at)}"
-    shown = "; ".join(_rule(rule, wording) for rule in current[:_MOST_RULES])
-    more = len(current) - _MOST_RULES
-    if more > 0:
-        return f"{shown}; and {more} more"
-    return f"{shown}; everyone else" if _leaves_others_on(rules) else shown
+    shown = [_rule(rule, wording) for rule in current[:_MOST_RULES]]
+    if (more := len(current) - _MOST_RULES) > 0:
+        shown.append(f"and {more} more")
+    elif _leaves_others_on(rules):
+        shown.append("everyone else")
+    return join("; ", shown)
 
 
 def _leaves_others_on(rules: Sequence[Rule]) -> bool:
@@ -176,16 +184,16 @@ def _describe_ends(rules: Sequence[Rule], at: datetime) -> str:
 def _rule(rule: Rule, wording: Wording) -> str:
     if rule.get("type") == "experiment":
         return f"users of {_experiment_rule(rule)}" if wording.is_sentence else _experiment_rule(rule)
-    conditions = " and ".join(
-        [*map(describe_condition, rule.get("conditions", ())), *map(_range, rule.get("ranges", ()))]
+    conditions = join(
+        " and ", [*map(describe_condition, rule.get("conditions", ())), *map(_range, rule.get("ranges", ()))]
     )
     audience = _audience(rule) or ("" if conditions else "everyone")
-    users = " whose ".join(filter(None, (audience or "users", conditions)))
+    users = join(" whose ", filter(None, (audience or "users", conditions)))
     short = users if audience or wording.is_sentence else conditions
     if (unit := rule.get("bucketBy", USER_ID)) != USER_ID:
         # Users without the attribute are not matched, whatever the share is.
-        short, users = f"{short} with {unit}", f"{users} by {unit}"
-    return describe_schedule(rule, short, users, wording, is_long=bool(conditions)) + _served(rule)
+        short, users = fill("{} with {}", short, unit), fill("{} by {}", users, unit)
+    return fill("{}{}", describe_schedule(rule, short, users, wording, is_long=bool(conditions)), _served(rule))
 
 
 def _range(part: Mapping[str, Any]) -> str:
@@ -213,19 +221,22 @@ def _served(rule: Rule) -> str:
 
 def _audience(rule: Rule) -> str | None:
     """Return the users before conditions narrow them; None for a rule with conditions only."""
-    if "userIds" in rule:
-        users = rule["userIds"]
-        return _join(users) if len(users) <= _MOST_VALUES else f"{len(users):,} users"
+    if USER_IDS in rule:
+        users = rule[USER_IDS]
+        return _join(users, _user) if len(users) <= _MOST_VALUES else f"{len(users):,} users"
     if "segment" in rule:
         return f"segment {rule['segment']}"
     return None if rule.get("type") == "attribute" else "everyone"
 
 
-def _join(values: Sequence[object]) -> str:
+def _join(values: Sequence[object], describe: Callable[[object], str]) -> str:
     more = len(values) - _MOST_VALUES
-    return ", ".join(listed(_value(value)) for value in values[:_MOST_VALUES]) + (
-        f" and {more:,} more" if more > 0 else ""
-    )
+    shown = join(", ", (listed(describe(value)) for value in values[:_MOST_VALUES]))
+    return fill("{}{}", shown, f" and {more:,} more" if more > 0 else "")
+
+
+def _user(value: object) -> str:
+    return name_user(value, _value(value)) if isinstance(value, str) else _value(value)
 
 
 def _value(value: object) -> str:
@@ -258,7 +269,7 @@ def _describe_rules(rules: Sequence[Rule], at: datetime) -> str:
 
 def _describe_rule(rule: Rule, at: datetime) -> str:
     text = _rule(rule, Wording(at, is_record=True))
-    return text if rule.get("enabled", True) else f"{text}; it is off"
+    return text if rule.get("enabled", True) else fill("{}; it is off", text)
 
 
 _DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | None]]] = [
@@ -273,7 +284,7 @@ _DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | Non
         (rf"{_rule_path}\.group", lambda group, _: f"{group['from']:g} to {group['to']:g} % of {group['key']}"),
         (rf"{_rule_path}\.ramp", lambda steps, _: describe_ramp(steps)),
         (rf"{_rule_path}\.ramp\[\d+\]", lambda step, _: describe_ramp([step])),
-        (rf"(?:{_rule_path}\.)?conditions", lambda parts, _: " and ".join(map(describe_condition, parts)) or "none"),
+        (rf"(?:{_rule_path}\.)?conditions", lambda parts, _: describe_conditions(parts) or "none"),
         (_condition_path, lambda condition, _: describe_condition(condition)),
         (rf"{_condition_path}\.operator", lambda name, _: _WORDS[name][0] if name in _WORDS else None),
     )

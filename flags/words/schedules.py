@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from config.change_log.named_users import fill
 from flags.engine.timestamps import parse_timestamp
 from flags.words.moments import describe_coming, describe_end, describe_moment, describe_start
 
@@ -72,18 +73,18 @@ def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Word
     """
     if (end := ended_at(rule, wording.at)) is not None:
         share = _ramped_share(rule, end, bisect_left)  # the last one before it ended
-        return f"{_share_of(share, users, users_of_share)}, {describe_ended(end, wording.at)}"
+        return fill("{}, {}", _share_of(share, users, users_of_share), describe_ended(end, wording.at))
     coming = periods(rule, wording.at)
     start = "" if coming[0].share or len(coming) == 1 else f"from {describe_start(coming[1].start)}"
     shares = coming[1:] if start else coming
     until = "" if shares[-1].share or len(shares) == 1 else f"until {describe_moment(shares[-1].start)}"
     shares = shares[:-1] if until else shares
     if len(shares) > 1:
-        whose = "" if users == "everyone" else f"{users}: "
-        return f"{whose}{', '.join(_steps(shares, wording))}{f', {until}' if until else ''}"
+        whose = "" if users == "everyone" else fill("{}: ", users)
+        return fill("{}{}{}", whose, ", ".join(_steps(shares, wording)), f", {until}" if until else "")
     when = " ".join(filter(None, (start, until)))
     text = _share_of(shares[0].share, users, users_of_share)
-    return f"{text}{', ' if is_long else ' '}{when}" if when else text
+    return fill("{}{}{}", text, ", " if is_long else " ", when) if when else text
 
 
 def describe_ramp(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -110,7 +111,7 @@ def _from(start: datetime, wording: Wording) -> str:
 
 
 def _share_of(share: float, users: str, users_of_share: str) -> str:
-    return users if share == _ALL else f"{share:g} % of {users_of_share}"
+    return users if share == _ALL else fill("{} % of {}", f"{share:g}", users_of_share)
 
 
 def _moments(rule: Rule) -> Iterator[datetime]:

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from config.change_log.named_users import fill, name_user
 from flags.engine.bucketing import BUCKETS
+from flags.engine.conditions import USER_ID
 from flags.engine.timestamps import parse_timestamp
 from flags.words.moments import describe_moment, describe_start
 from flags.words.rules import describe_condition
@@ -240,12 +242,18 @@ def _members(segment: Trace) -> Iterator[DescribedStep]:
 
 
 def _condition(step: Trace) -> DescribedStep:
-    text = describe_condition(step) + (" (ignoring case)" if step.get("ignoreCase") else "")
+    text = fill("{}{}", describe_condition(step), " (ignoring case)" if step.get("ignoreCase") else "")
     if "segment" in step:
         segment = step["segment"]
         return DescribedStep(text, _membership(segment), step["passed"], parts=list(_members(segment)))
-    actual = f"is {_json(step['actual'])}" if "actual" in step else "is not known"
-    return DescribedStep(text, f"{step['attribute']} {actual}", step["passed"])
+    actual = fill("is {}", _actual(step)) if "actual" in step else "is not known"
+    return DescribedStep(text, fill("{} {}", step["attribute"], actual), step["passed"])
+
+
+def _actual(step: Trace) -> str:
+    words = _json(step["actual"])
+    is_user = step["attribute"] == USER_ID and isinstance(step["actual"], str)
+    return name_user(step["actual"], words) if is_user else words
 
 
 def _share(step: Trace) -> DescribedStep:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from config.change_log.named_users import fill
 from flags.words.rules import describe_rule
 from flags.words.schedules import Period, Rule, periods
 
@@ -22,7 +23,7 @@ def upcoming_steps(rules: Sequence[Rule], now: datetime, until: datetime) -> Ite
             before, *coming = periods(rule, now)
             for period in coming:
                 if period.start <= until:
-                    yield period.start, f"{name} {_step(rule, before, period)}"
+                    yield period.start, fill("{} {}", name, _step(rule, before, period))
                 before = period
 
 
@@ -40,5 +41,5 @@ def _changes_by_itself(rule: Rule) -> bool:
 
 def _step(rule: Rule, before: Period, period: Period) -> str:
     if not before.share:
-        return f"starts: {describe_rule(rule, period.start)}"
+        return fill("starts: {}", describe_rule(rule, period.start))
     return f"goes to {period.share:g} %" if period.share else "ends"

@@ -21,6 +21,7 @@ from config.webhooks.outbox import queue_test
 from flags.changes.flag_changes import archive_flag
 from flags.kill_switches.changes import create_kill_switch
 from flags.models import Flag, Usage, hour_of
+from tests.browser.accessibility import complaints
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production
 from tests.conftest import ACTOR, NOON
@@ -123,6 +124,34 @@ def test_flags__with_the_longest_keys_and_every_badge__take_as_little_room(visit
         visit.page.get_by_role("link", name=re.compile(f"^{re.escape(key)} expired")).click()
         expect(visit.page.locator("#content").get_by_text(key, exact=True).first).to_be_visible()
         visit.page.go_back()
+
+
+def test_users__in_the_words_of_a_flag__are_links_that_tab_reaches(visit: Visit) -> None:
+    rules = [{"type": "users", "userIds": [f"user-{'u' * 40}-{place}" for place in range(3)]}] * 2
+    flag_in_production(enabled=True, rules=rules)
+    page = visit.page
+    cell = page.locator(".field-switch_here")
+    links, words, opener = cell.get_by_role("link"), cell.locator("> small"), cell.locator("summary")
+    is_cut = "words => words.scrollHeight > words.clientHeight + 1"
+    for width in (WIDTH, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        visit.open("/admin/flags/flag/")
+        expect(opener).to_have_accessible_name("The users of new-checkout: more")
+        assert words.evaluate(is_cut)
+        page.get_by_role("switch", name="new-checkout in Production").focus()
+        for place in range(6):
+            page.keyboard.press("Tab")
+            expect(links.nth(place)).to_be_focused()
+            assert not words.evaluate(is_cut)  # so what has the focus is seen
+        page.keyboard.press("Tab")
+        expect(opener).to_be_focused()
+        assert words.evaluate(is_cut)
+        page.keyboard.press("Enter")
+        expect(opener).to_have_accessible_name("The users of new-checkout: less")
+        assert not words.evaluate(is_cut)
+        assert complaints(page) == []
+    links.first.click()
+    expect(page.get_by_role("heading", name=f"user-{'u' * 40}-0")).to_be_visible()
 
 
 def test_flags__with_many_environments__stay_beside_the_last_switch(visit: Visit, environments: None) -> None:

@@ -12,7 +12,7 @@ from experiments.models import WHOLE
 from experiments.results.types import PhaseFigures, VariantUsers
 from experiments.stats.numbers import equate_p_value, format_short_number
 from experiments.stats.outcomes import SampleRatio
-from flags.words.rules import describe_condition
+from flags.words.rules import describe_conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _phase_changes(phase: PhaseFigures, before: PhaseFigures | None) -> Iterator
     if old is None or new["percentage"] != old["percentage"]:
         yield "everyone" if new["percentage"] == WHOLE else f"{_percent(new['percentage'])} of the audience"
     if new["conditions"] != (old["conditions"] if old else []):
-        yield " and ".join(map(describe_condition, new["conditions"])) or "conditions removed"
+        yield describe_conditions(new["conditions"]) or "conditions removed"
 
 
 def _phases_note(covered: Sequence[PhaseFigures], number: int, *, is_mixed: bool) -> str:

@@ -12,6 +12,7 @@ from config.admin.kept_input import sent_input
 from config.admin.questions import require_agreement
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, writer_here
+from config.change_log.named_users import fill, name_user
 from config.errors import DomainError, ErrorCode
 from experiments.api.permissions import may_write_flag, require_flag
 from experiments.lifecycle.changes import get_experiment, update_experiment
@@ -76,9 +77,9 @@ def _ask_before_forcing(
     if not consequences and not must_answer:
         return
     title, button = (
-        (f"Force {variant} for {user_id}?", f"Force {variant}")
+        (fill("Force {} for {}?", variant, name_user(user_id)), f"Force {variant}")
         if variant
-        else (f"Force no variant for {user_id} any more?", "Force no variant")
+        else (fill("Force no variant for {} any more?", name_user(user_id)), "Force no variant")
     )
     confirmation = Confirmation(title, consequences, button, subjects=[f"{experiment.key}:{variant}"])
     require_agreement(model_admin, request, confirmation)

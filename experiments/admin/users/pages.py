@@ -13,12 +13,13 @@ from django.forms.widgets import Script
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 
-from config.admin.current_environment import check_environment, current_environment
+from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.forms import StrictForm
 from config.admin.kept_input import sent_input
 from config.admin.navigation import SHOWN_OF_USERS, may_view
 from config.admin.site import Confirmation, DomainAdmin
 from config.admin.user_links import address_of_user
+from config.change_log.named_users import fill, name_user
 from config.errors import DomainError
 from config.models import Environment
 from config.slugs import NAME_LENGTH
@@ -149,6 +150,7 @@ class _UserPage:
         return {
             "form": self._form,
             "media": self._form.media,
+            "asked_for": self._asked_for(),
             "seen": self._seen,
             "last_seen": max(filter(None, (self._seen.seen_at, newest)), default=None),
             "is_edited": self._form.is_bound,
@@ -158,6 +160,12 @@ class _UserPage:
             **self._experiments(evaluated, experiments),
             **events,
         }
+
+    def _asked_for(self) -> Environment | None:
+        """Return the other environment that a link to this page was about."""
+        key = self._request.GET.get("in", "")
+        others = (each for each in environments_of(self._request) if each != self._environment)
+        return next((environment for environment in others if environment.key == key), None)
 
     def _flags(self, evaluated: Context) -> dict[str, Any]:
         if not may_view(self._request, _FLAGS):
@@ -209,7 +217,7 @@ def _erasure(user_id: str, environment: Environment) -> Confirmation:
     counted = f"more than {_MOST_COUNTED:,} events" if events > _MOST_COUNTED else format_count(events, "event")
     exposures = format_count(len(exposures_of(environment, user_id)), "exposure")
     return Confirmation(
-        f"Erase {user_id} from {environment.name}?",
+        fill("Erase {} from {}?", name_user(user_id), environment.name),
         (
             f"This deletes {counted} and {exposures} of the user, with all their attributes. Nobody can undo it.",
             "Results no longer count the user, except for figures that were stored for good.",

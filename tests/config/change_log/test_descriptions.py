@@ -13,6 +13,7 @@ from config.change_log.descriptions import (
     describe_differences,
     describe_path,
 )
+from config.change_log.named_users import users_in
 from config.change_log.sentences import KindWords, in_past, kind_words
 from config.models import Change
 from tests.conftest import NOON
@@ -140,7 +141,8 @@ LISTED = {"type": "users", "userIds": ["ada", "bob"]}
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ({"userIds": ["ada", "bob"]}, {"userIds": ["bob", "cy"]}, ["ada", "cy"]),
+        ({"userIds": ["ada", "bob"]}, {"userIds": ["bob", "cy"]}, []),  # the lines name them
+        ({"userIds": []}, {"userIds": [*"abcdefg"]}, ["f", "g"]),
         (None, {"rules": [{"segment": "s"}, LISTED]}, ["ada", "bob"]),
         # Another environment lists the same users.
         (
@@ -162,3 +164,43 @@ def test_change__of_many_users__names_the_first() -> None:
     after = {"userIds": [f"u{number:02}" for number in range(25)]}
     change = describe_change(Change(kind=KIND, before=None, after=after, at=NOON))
     assert (change.users[0], change.users[-1], change.more_users) == ("u00", "u09", 15)
+
+
+def for_ids(value: Any) -> dict[str, Any]:
+    return {"rules": [{"conditions": [{"attribute": "userId", "operator": "in", "value": value}]}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected", "users"),
+    [
+        ({"userIds": ["a,b", "5"]}, {"userIds": []}, ("User ids", '(“a,b”, "5")', "none"), ["a,b", "5"]),
+        ({"userIds": ["ada"]}, {"userIds": None}, ("User ids", "ada", "nothing"), ["ada"]),
+        (
+            {"forcedVariants": {"a.B": "x"}},
+            {"forcedVariants": {"a.B": "y"}},
+            ("Forced variants, a.B", "x", "y"),
+            ["a.B"],
+        ),
+        (
+            {"rules": [{"forced": {"a": "x"}}]},
+            {"rules": [{"forced": None}]},
+            ("Rule 1, forced", "a: x", "nothing"),
+            ["a"],
+        ),
+        (for_ids(["ada"]), for_ids(["bob", 5]), ("Rule 1, condition 1, value", "(ada)", "(bob, 5)"), ["ada", "bob"]),
+        (for_ids("ada"), for_ids("bob"), ("Rule 1, condition 1, value", "ada", "bob"), ["ada", "bob"]),
+        (
+            {"variants": [{"value": {"userIds": ["a"]}}]},
+            {"variants": [{"value": {"userIds": []}}]},
+            ("", "(a)", ""),
+            [],
+        ),
+    ],
+)
+def test_comparison__of_versions_that_name_users__knows_them(
+    first: Any, second: Any, expected: tuple[str, str, str], users: list[str]
+) -> None:
+    [comparison] = compare_documents(first, second, KIND, NOON)
+    shown = (comparison.title, comparison.first, comparison.second)
+    assert all(part in whole for part, whole in zip(expected, shown, strict=True)), shown
+    assert [user.user_id for text in shown for user in users_in(text)] == users
