@@ -51,6 +51,23 @@ def test_segment__that_lists_users__leads_to_their_pages(visit: Visit) -> None:
     assert str(links.last.get_attribute("href")).endswith("/user/?id=grace")
 
 
+def test_condition__that_names_users__leads_to_their_pages(visit: Visit) -> None:
+    page = visit.page
+    visit.open("/admin/flags/segment/add/")
+    links = page.locator("main a.hy-user")
+    page.get_by_role("button", name="Add condition").click()
+    page.get_by_label("Attribute").fill("userId")
+    page.get_by_label("Value", exact=True).fill("a/<b>")
+    expect(links).to_have_text(["a/<b>"])
+    expect(links).to_have_attribute("href", "/admin/experiments/experiment/user/?id=a%2F%3Cb%3E")
+    page.get_by_label("Operator").select_option("in")
+    page.get_by_label("Values, one a line").fill("ada\ngrace")
+    expect(links).to_have_text(["ada", "grace"])
+    page.get_by_label("Attribute").fill("plan")
+    expect(links).to_have_count(0)
+    expect(page.get_by_text("Pages of these users")).to_be_hidden()
+
+
 def test_segment__refused__shows_the_error_at_its_field(visit: Visit) -> None:
     visit.open("/admin/flags/segment/add/")
     visit.page.fill("#id_key", "testers")

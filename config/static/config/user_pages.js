@@ -16,7 +16,7 @@ export function lineOfUsers() {
     const named = [...new Set(ids.map((id) => id.trim()).filter(Boolean))];
     line.hidden = !named.length;
     const links = named.slice(0, MOST).flatMap((id) => [linkToUser(id), " "]);
-    line.replaceChildren("Pages of these users: ", ...links, named.length > MOST ? `and ${(named.length - MOST).toLocaleString("en")} more` : "");
+    line.replaceChildren(links.length ? "Pages of these users: " : "", ...links, named.length > MOST ? `and ${(named.length - MOST).toLocaleString("en")} more` : "");
   };
   return { line, show };
 }

@@ -1,7 +1,10 @@
 // The rows that edit conditions, in rules, segments and the audience of experiments.
 import { addButton, choice, field, iconButton, make, textInput, toggleButton } from "../config/elements.js";
+import { lineOfUsers } from "../config/user_pages.js";
 import { convertValue, knowsCase, OPERATORS, valueFields, valueOf } from "./condition_values.js";
 import { suggestNames } from "./seen_attributes.js";
+
+const COMPARING = ["equals", "notEquals", "in", "notIn"];
 
 export function blankCondition() {
   return { attribute: "", operator: "equals", value: "" };
@@ -33,13 +36,24 @@ export function conditionRows(rule, caption, tools) {
 }
 
 /** Make the fields of a condition; `path` is its path in the item. */
-export function conditionFields(condition, path, tools) {
+export function conditionFields(condition, path, given) {
+  const { line, show } = lineOfUsers();
+  const showUsers = () => show(usersOf(condition));
+  const tools = { ...given, save: () => { given.save(); showUsers(); } };
+  showUsers();
   return [
     valueOf(condition.operator) === "segment" ? make("span", { class: "hy-whole-user" }, "the user") : attributeField(condition, path, tools),
     field(`${path}.operator`, "Operator", operatorChoice(condition, tools)),
     ...valueFields(condition, path, tools),
     toggles(condition, path, tools),
+    line,
   ];
+}
+
+/** The users whom a condition names: its value is an id, or a list of ids. */
+function usersOf({ attribute, operator, value }) {
+  const isNaming = attribute === "userId" && COMPARING.includes(operator);
+  return isNaming ? [value].flat().filter((id) => typeof id === "string") : [];
 }
 
 function attributeField(condition, path, { save }) {
