@@ -15,7 +15,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
-KEY = "flag-30"
+KEY = "flag-24"
 
 
 @pytest.fixture
