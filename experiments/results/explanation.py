@@ -6,8 +6,8 @@ which are computed from totals.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,27 +18,21 @@ from operator import add
 from django.db.models import Count, Q
 
 from config.documents import Document
-from config.timestamps import floor_to_second, format_timestamp
+from config.timestamps import floor_to_second
 from experiments.aggregates.statements import exposed_users
 from experiments.design.phases import choices, chosen, split_of
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
-from experiments.results.explanation_events import (
-    Filter,
-    count_events,
-    filters_of,
-    find_cap,
-    funnel_steps,
-    needs_events,
-)
+from experiments.results.explanation_conditions import EXPOSED, MATURE, conditions_of_users, describe_steps, select
 from experiments.results.explanation_statements import (
     Condition,
     Selection,
     StepCounts,
     count_steps,
-    dialect,
+    fetch,
     find_percentile,
+    select_values,
 )
 from experiments.stats.types import name_phases
 
@@ -99,9 +93,9 @@ class _Explanation:
             experiment.stopped_at = read_at
         self._experiment, self._variant, self._quantile = experiment, variant, definition.quantile
         end = min(filter(None, (at, experiment.stopped_at)))
-        conditions = list(_conditions_of_users(experiment, definition, end, is_read=read_at is not None))
+        conditions = list(conditions_of_users(experiment, definition, end, is_read=read_at is not None))
         # The cap of a percentile comes from all users, mature or not.
-        of_all = [condition for condition in conditions if condition.name != _MATURE]
+        of_all = [condition for condition in conditions if condition.name != MATURE]
         self._cap = _cap(experiment, definition, of_all)
         self._part = _explain_part(experiment, variant, definition, definition.quantity, conditions, self._cap)
         self._denominator = None
@@ -212,6 +206,10 @@ def _combine_phases(counts: Mapping[int | None, StepCounts], phases: Sequence[in
     return replace(of_phases, left=[of_all_users.left[0], *of_phases.left[1:]])
 
 
+Values = Mapping[int, Sequence[float]]
+"""The values of the events that count for a quantile, by phase."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """One quantity of a metric: the names of its events, its steps in words, and what they leave by phase.
@@ -222,8 +220,8 @@ class _Part:
     events: Sequence[str]
     steps: Sequence[tuple[str, str]]
     counts: Mapping[int | None, StepCounts]
-    values: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    of_all: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+    of_all: Values = field(default_factory=dict)
 
 
 def _explain_part(
@@ -234,91 +232,29 @@ def _explain_part(
     conditions: Sequence[Condition],
     cap: float | None,
 ) -> _Part:
-    if not needs_events(definition):
-        selection = _select(definition, quantity, [*conditions, *_conditions_of_values(quantity)])
-        return _Part(selection.events, _named(selection.conditions), count_steps(experiment, variant, selection, cap))
-    selection, filters = _select(definition, quantity, conditions), filters_of(definition, quantity)
-    counted = count_events(experiment, variant, definition, selection, filters, cap)
-    return _Part(
-        selection.events,
-        [*_named(conditions), *_named(filters), *funnel_steps(definition)],
-        counted.by_phase,
-        counted.values,
-        counted.of_all,
-    )
+    selection = select(definition, quantity, conditions)
+    words = [(condition.name, condition.description) for condition in selection.conditions]
+    counts = count_steps(experiment, variant, selection, cap)
+    values = () if definition.quantile is None else _read_values(experiment, variant, selection)
+    return _Part(selection.events, [*words, *describe_steps(definition)], counts, *values)
 
 
-def _named(conditions: Iterable[Condition | Filter]) -> list[tuple[str, str]]:
-    return [(condition.name, condition.description) for condition in conditions]
-
-
-_EXPOSED, _MATURE = "by_exposed_users", "by_mature_users"
-_VALUES = {"conversion": "any", "retention": "any", "mean": "mean"}
-"""The value of one user by type of metric. The default is the number of their events, or their sum."""
-
-
-def _select(definition: Definition, quantity: Quantity, conditions: Sequence[Condition]) -> Selection:
-    names = [step.event for step in definition.steps] or [quantity.event]
-    value = _VALUES.get(definition.type) or ("sum" if quantity.property else "number")
-    return Selection(list(dict.fromkeys(names)), conditions, value, quantity.property)
-
-
-def _conditions_of_users(
-    experiment: Experiment, definition: Definition, end: datetime, *, is_read: bool
-) -> Iterator[Condition]:
-    """Yield the conditions on the user, the experiment and the time of an event. No window ends after `end`.
-
-    `is_read` says that this is the one reading of a fixed analysis.
-    """
-    yield Condition(_EXPOSED, "Events by users who were exposed to the variant.", "base IS NOT NULL")
-    if definition.span is not None:
-        description = f"Events by users whose window had passed at {format_timestamp(end)}."
-        yield Condition(_MATURE, description, f"{dialect().later} <= %s", [definition.span.total_seconds(), end])
-    own = ["", *experiment.references()]
-    description = "Events that name this experiment, or no experiment."
-    yield Condition("of_the_experiment", description, f"experiment IN ({', '.join(['%s'] * len(own))})", own)
-    yield Condition("after_exposure", "Events at or after the second of the exposure.", "counted_at >= base")
-    if definition.delay or definition.window is not None:
-        yield _in_the_window(definition)
-    if experiment.stopped_at is not None:
-        noun = "reading" if is_read else "stop"
-        description = f"Events not after the {noun} at {format_timestamp(experiment.stopped_at)}."
-        yield Condition("before_the_stop", description, "counted_at <= %s", [experiment.stopped_at])
-
-
-def _in_the_window(definition: Definition) -> Condition:
-    start = definition.delay
-    description, sql = f"Events at least {_hours(start)} after the exposure", f"counted_at >= {dialect().later}"
-    if definition.window is None:
-        return Condition("in_the_window", f"{description}.", sql, [start.total_seconds()])
-    end = start + definition.window
-    description = f"{description}, and less than {_hours(end)} after it."
-    sql = f"{sql} AND counted_at < {dialect().later}"
-    return Condition("in_the_window", description, sql, [start.total_seconds(), end.total_seconds()])
-
-
-def _hours(duration: timedelta) -> str:
-    hours = duration // timedelta(hours=1)
-    return "1 hour" if hours == 1 else f"{hours:,} hours"
-
-
-def _conditions_of_values(quantity: Quantity) -> Iterator[Condition]:
-    if quantity.currency:
-        is_same = "currency = %s"
-        yield Condition("of_the_currency", f"Events in the currency {quantity.currency}.", is_same, [quantity.currency])
-    if quantity.property:
-        yield Condition("with_the_value", f"Events with a number as {quantity.property}.", "amount IS NOT NULL")
+def _read_values(experiment: Experiment, variant: str, selection: Selection) -> tuple[Values, Values]:
+    """Return the values of the events of the variant, and those of all variants."""
+    of_variant: dict[int, list[float]] = defaultdict(list)
+    of_all: dict[int, list[float]] = defaultdict(list)
+    for phase, variant_of_user, _, value in fetch(select_values(experiment, selection)):
+        of_all[phase].append(value)
+        if variant_of_user == variant:
+            of_variant[phase].append(value)
+    return of_variant, of_all
 
 
 def _cap(experiment: Experiment, definition: Definition, conditions: Sequence[Condition]) -> float | None:
     quantity, percent = definition.quantity, definition.cap_percentile
     if percent is None:
         return definition.cap_value
-    if needs_events(definition):
-        selection = _select(definition, quantity, conditions)
-        return find_cap(experiment, definition, selection, filters_of(definition, quantity), percent)
-    selection = _select(definition, quantity, [*conditions, *_conditions_of_values(quantity)])
-    return find_percentile(experiment, selection, percent)
+    return find_percentile(experiment, select(definition, quantity, conditions), percent)
 
 
 def _steps(part: _Part, phases: Sequence[int], suffix: str) -> list[Document]:
@@ -337,4 +273,4 @@ def _steps(part: _Part, phases: Sequence[int], suffix: str) -> list[Document]:
 
 
 def _describe(name: str, description: str, suffix: str) -> str:
-    return f"{description[:-1]}{suffix}." if name == _EXPOSED else description
+    return f"{description[:-1]}{suffix}." if name == EXPOSED else description

@@ -8,31 +8,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-import orjson
 from django.db import connection
 
 from config.database.insertion import adapt_row
-from config.timestamps import parse_timestamp
 from events.models import Event
 from experiments.models import Experiment, Exposure
 
 _LARGEST, _SMALLEST = "1e100", "1e-100"
 """A number beyond the first counts as the first, and a number nearer to 0 than the second counts as 0."""
 
+_SCALAR = "CASE WHEN type IN ('true', 'false') THEN CAST(type AS BLOB) ELSE value END"
+"""The value of a row of SQLite's `json_each`, where a boolean is 0 or 1. A BLOB differs from all texts and numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The SQL expressions that differ between the two databases."""
+    """The SQL expressions that differ between the two databases.
+
+    The placeholder of a property is its name.
+    """
 
     counted_at: str
     base: str  # the exposure, floored to its second
     later: str  # some seconds after that
     amount: str  # a property where it is a number, else NULL
+    scalar: str  # what is different for different texts, numbers and booleans; NULL for a property of another type
+    day: str  # the day of an event, in UTC
     currency: str  # in upper case
+    stored: str  # a property; NULL where it is missing or null
+    compared: str  # what a comparison says of the `value` of a property that has one of some types, else NULL
+    types: Mapping[type, str]  # the JSON types by the types of Python
+    is_wanted: str  # whether `value` is in a JSON list
+    wanted: str  # a number, from JSON
+    position: str  # of a text in `value`, from 1; 0 where it is not in there
+    digits: str  # the order of a text of digits
     least: str
 
 
@@ -43,8 +55,20 @@ _DIALECTS = {
         later="base + make_interval(secs => %s)",
         amount=f"(SELECT CASE WHEN ABS(value::text::numeric) < {_SMALLEST} THEN 0 "  # noqa: S608 (no data)
         f"ELSE GREATEST(-{_LARGEST}, LEAST({_LARGEST}, value::text::numeric))::float8 END "
-        "FROM (SELECT event.properties -> %s::text AS value) AS read WHERE jsonb_typeof(value) = 'number')",
-        currency="upper(event.properties ->> 'currency' COLLATE \"C\")",
+        "FROM (SELECT properties -> %s::text AS value) AS read WHERE jsonb_typeof(value) = 'number')",
+        # JSON has quotes around a text, so that it differs from a number and from a boolean.
+        scalar="(SELECT CASE jsonb_typeof(value) WHEN 'number' THEN trim_scale(value::text::numeric)::text "
+        "WHEN 'string' THEN value::text WHEN 'boolean' THEN value::text END COLLATE \"C\" "
+        "FROM (SELECT properties -> %s::text AS value) AS read)",
+        day="date_trunc('day', LEAST(event.timestamp, event.received_at) AT TIME ZONE 'UTC')",
+        currency="upper(properties ->> 'currency' COLLATE \"C\")",
+        stored="(properties ->> %s::text)",
+        compared="(SELECT {} FROM (SELECT properties -> %s::text AS value) AS read WHERE jsonb_typeof(value) IN ({}))",
+        types={str: "'string'", bool: "'boolean'", int: "'number'", float: "'number'"},
+        is_wanted="%s::jsonb @> value",
+        wanted="%s::jsonb",
+        position="position(%s::text IN value #>> '{}')",
+        digits='{} COLLATE "C"',
         least="LEAST",
     ),
     # SQLite stores moments as text. A moment of a whole second sorts before all others in that second.
@@ -53,12 +77,30 @@ _DIALECTS = {
         base="substr(exposed_at, 1, 19)",
         later="datetime(base, %s || ' seconds')",
         amount=f"(SELECT CASE WHEN value > -{_SMALLEST} AND value < {_SMALLEST} THEN 0.0 "  # noqa: S608 (no data)
-        f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(event.properties) "
+        f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(properties) "
         "WHERE key = %s AND type IN ('integer', 'real'))",
-        currency="upper(json_extract(event.properties, '$.currency'))",
+        scalar=f"(SELECT {_SCALAR} FROM json_each(properties) "  # noqa: S608 (no data)
+        "WHERE key = %s AND type IN ('text', 'integer', 'real', 'true', 'false'))",
+        day="substr(MIN(event.timestamp, event.received_at), 1, 10)",
+        currency="upper(json_extract(properties, '$.currency'))",
+        stored="(SELECT value FROM json_each(properties) WHERE key = %s)",
+        compared="(SELECT {} FROM json_each(properties) WHERE key = %s AND type IN ({}))",
+        types={str: "'text'", bool: "'true', 'false'", int: "'integer', 'real'", float: "'integer', 'real'"},
+        is_wanted=f"{_SCALAR} IN (SELECT {_SCALAR} FROM json_each(%s))",  # noqa: S608 (no data)
+        wanted="(SELECT value FROM json_each(%s))",
+        position="instr(value, %s)",
+        digits="{}",
         least="MIN",
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """An SQL expression or a query, and its parameters."""
+
+    text: str
+    parameters: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +117,31 @@ class Condition:
 class Selection:
     """The names of the events, the conditions under which they count, and how they give the value of one user.
 
-    `value` is one of `any`, `number`, `sum` and `mean`. `sum` and `mean` are those of `property`.
+    `summary` is one of `any`, `number`, `sum`, `mean` and `distinct`. The latter three are those of `value`, which is
+    SQL over the columns of an event. Of a funnel with `steps`, `value` has the digits of the steps that the event
+    meets, from 0; as with one more condition for each step, the events of the users count who passed it.
     """
 
     events: Sequence[str]
     conditions: Sequence[Condition]
-    value: str
-    property: str
+    summary: str
+    value: Sql
+    steps: int = 0
+
+    @property
+    def length(self) -> int:
+        """Return the number of conditions and steps that an event passes in order to count."""
+        return len(self.conditions) + self.steps
+
+
+_SUMMARIES = {
+    "any": "1",
+    "number": "COUNT(*)",
+    "sum": "SUM(value)",
+    "mean": "AVG(value)",
+    "distinct": "COUNT(DISTINCT value)",
+}
+"""The value of a user from the events that count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +175,7 @@ def count_steps(
     This takes one statement, which reads all events of the name in the environment.
     """
     query, parameters = _of_users(experiment, selection, variant, "LEFT JOIN")
-    steps = range(len(selection.conditions) + 1)
+    steps = range(selection.length + 1)
     figures = [f"COALESCE(SUM(left_{step}), 0), COUNT(*) FILTER (WHERE left_{step} > 0)" for step in steps]
     if cap is None:
         figures.append("COALESCE(SUM(y), 0), 0")
@@ -123,7 +183,7 @@ def count_steps(
         figures.append(f"COALESCE(SUM({dialect().least}(y, %s)), 0), COUNT(*) FILTER (WHERE y > %s)")
         parameters += [cap, cap]
     statement = f"{query} SELECT phase, {', '.join(figures)} FROM of_user GROUP BY phase"  # noqa: S608 (no data)
-    by_phase = {phase: _step_counts(*row) for phase, *row in _fetch(statement, parameters)}
+    by_phase = {phase: _step_counts(*row) for phase, *row in fetch(Sql(statement, parameters))}
     nothing = StepCounts([(0, 0) for _ in steps], 0.0, 0)
     return {phase: by_phase.get(phase, nothing) for phase in (None, *range(1, max(1, len(experiment.phases)) + 1))}
 
@@ -140,36 +200,33 @@ def find_percentile(experiment: Experiment, selection: Selection, percent: float
     Return None without such values, and where the percentile is below 0, because users without events count as 0.
     """
     query, parameters = _of_users(experiment, selection, None)
-    [[users]] = _fetch(f"{query} SELECT COUNT(*) FROM of_user WHERE y <> 0", parameters)  # noqa: S608 (no data)
+    [[users]] = fetch(Sql(f"{query} SELECT COUNT(*) FROM of_user WHERE y <> 0", parameters))  # noqa: S608 (no data)
     if not users:
         return None
     # From above, few values are sorted, and sent by the workers of Citus, to which a rank for each user would be all.
     rank = users - math.ceil(Fraction(str(percent)) * users / 100)
     statement = f"{query} SELECT y FROM of_user WHERE y <> 0 ORDER BY y DESC LIMIT 1 OFFSET {rank}"  # noqa: S608 (no data)
-    [[value]] = _fetch(statement, parameters)
+    [[value]] = fetch(Sql(statement, parameters))
     return float(value) if value > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """An event of an exposed user."""
+def select_values(experiment: Experiment, selection: Selection) -> Sql:
+    """Return a query of the phase, the variant and the user of each event that counts, in all variants, and its value.
 
-    user_id: str
-    phase: int
-    name: str
-    counted_at: datetime
-    properties: Mapping[str, Any]
+    The columns are `phase`, `variant`, `user_id` and `value`.
+    """
+    query, parameters = _tested(experiment, selection, None)
+    columns = "phase, variant, user_id, value"
+    return Sql(f"{query} SELECT {columns} FROM tested WHERE passed = {selection.length}", parameters)  # noqa: S608 (no data)
 
 
-def read_rows(experiment: Experiment, variant: str | None, selection: Selection) -> Iterator[Row]:
-    """Yield the events that meet all conditions of a selection. Without a variant, those of all variants."""
-    query, parameters = _tested(experiment, selection, variant)
-    statement = f"""{query} SELECT user_id, phase, name, counted_at, properties FROM tested
-        WHERE passed = {len(selection.conditions)}"""  # noqa: S608 (no data)
-    for user_id, phase, name, counted_at, properties in _fetch(statement, parameters):
-        moment = parse_timestamp(counted_at) if isinstance(counted_at, str) else counted_at
-        read = orjson.loads(properties) if isinstance(properties, str) else properties
-        yield Row(user_id, phase, name, moment, read)
+def fetch(query: Sql) -> list[Any]:
+    """Execute a query and return its rows."""
+    values = adapt_row(query.parameters) if connection.vendor == "sqlite" else query.parameters
+    with connection.cursor() as cursor:
+        cursor.execute(query.text, values)
+        rows: list[Any] = cursor.fetchall()
+    return rows
 
 
 def _of_users(
@@ -177,13 +234,19 @@ def _of_users(
 ) -> tuple[str, list[Any]]:
     """Return the beginning of a query that defines `of_user`, and its parameters.
 
-    `of_user` has a row for each user with events of the name: how many each condition leaves, and the value `y`.
+    `of_user` has a row for each user with events of the name: how many each condition leaves, and the value `y`. Events
+    that passed as many conditions are counted first, because PostgreSQL would test each of them for each condition.
     """
     query, parameters = _tested(experiment, selection, variant, join)
-    steps = range(len(selection.conditions) + 1)
-    left = [f"COUNT(*) FILTER (WHERE passed >= {step}) AS left_{step}" for step in steps]
-    columns = f"user_id, phase, {', '.join(left)}, {_value(selection)} AS y"
-    return f"{query}, of_user AS (SELECT {columns} FROM tested GROUP BY user_id, phase)", parameters  # noqa: S608 (no data)
+    summary = _SUMMARIES[selection.summary]
+    steps = range(selection.length + 1)
+    left = [f"SUM(events) FILTER (WHERE passed >= {step}) AS left_{step}" for step in steps]
+    y = f"COALESCE(MAX(summary) FILTER (WHERE passed = {selection.length}), 0) AS y"
+    query = f"""{query}, of_passed AS (
+            SELECT user_id, phase, passed, COUNT(*) AS events, {summary} AS summary
+            FROM tested GROUP BY user_id, phase, passed
+        ), of_user AS (SELECT user_id, phase, {", ".join(left)}, {y} FROM of_passed GROUP BY user_id, phase)"""  # noqa: S608 (no data)
+    return query, parameters
 
 
 def _tested(
@@ -191,9 +254,9 @@ def _tested(
 ) -> tuple[str, list[Any]]:
     """Return the beginning of a query that defines `tested`, and its parameters.
 
-    `tested` has a row for each event of the name: how many of the conditions it passed. With LEFT JOIN it has those of
-    users who are not exposed, too. Without a variant, the exposed users are those of all variants. Each part is used
-    once, because Citus has the coordinator store what is used twice.
+    `tested` has a row for each event of the name: how many of the conditions and steps it passed. With LEFT JOIN it has
+    those of users who are not exposed, too. Without a variant, the exposed users are those of all variants. Each part
+    is used once, because Citus has the coordinator store what is used twice.
     """
     conditions = selection.conditions
     passed = " ".join(f"WHEN ({condition.sql}) IS NOT TRUE THEN {step}" for step, condition in enumerate(conditions))
@@ -201,16 +264,37 @@ def _tested(
     own = dialect()
     query = f"""
         WITH exposed AS ({exposed}), happened AS (
-            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase,
-                event.name, event.properties, {own.amount} AS amount, {own.currency} AS currency
+            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase, exposed.variant,
+                properties, {selection.value.text} AS value, {own.currency} AS currency
             FROM {Event._meta.db_table} AS event {join} exposed ON exposed.user_id = event.user_id
             WHERE event.environment_id = %s AND event.name IN ({", ".join(["%s"] * len(selection.events))})
-        ), tested AS (
-            SELECT user_id, phase, amount, name, counted_at, properties,
+        ), {"met" if selection.steps else "tested"} AS (
+            SELECT user_id, phase, variant, value, counted_at,
                 CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
         )"""  # noqa: S608 (no data)
+    if selection.steps:
+        query = ", ".join([query, *_through_steps(len(conditions), selection.steps)])
     of_conditions = [parameter for condition in conditions for parameter in condition.parameters]
-    return query, [*parameters, selection.property, experiment.environment_id, *selection.events, *of_conditions]
+    value, events = selection.value.parameters, selection.events
+    return query, [*parameters, *value, experiment.environment_id, *events, *of_conditions]
+
+
+def _through_steps(conditions: int, steps: int) -> Iterator[str]:
+    """Yield the parts of a query that define `tested` for a funnel, from the same columns of `met`.
+
+    The first event of a user that meets step 1 passes it, then the first later one that meets step 2 passes that, and
+    so on. Events of one moment are in the order of their steps (see `metrics.conditions.count_steps_passed`).
+    """
+    order = f"counted_at, {dialect().digits.format('value')}"
+    yield f"""passed_0 AS (SELECT user_id, phase, variant, value, passed, 0 AS place_0,
+        ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY {order}) AS place FROM met)"""  # noqa: S608 (no data)
+    for step in range(steps):
+        is_next = f"passed = {conditions} AND value LIKE '%%{step}%%' AND place > place_{step}"
+        first = f"MIN(place) FILTER (WHERE {is_next}) OVER (PARTITION BY user_id)"
+        yield f"passed_{step + 1} AS (SELECT *, {first} AS place_{step + 1} FROM passed_{step})"  # noqa: S608 (no data)
+    failed = " ".join(f"WHEN place_{step + 1} IS NULL THEN {conditions + step}" for step in range(steps))
+    passed = f"CASE WHEN passed < {conditions} THEN passed {failed} ELSE {conditions + steps} END"
+    yield f"tested AS (SELECT user_id, phase, variant, value, {passed} AS passed FROM passed_{steps})"  # noqa: S608 (no data)
 
 
 def _exposed(experiment: Experiment, variant: str | None) -> tuple[str, list[Any]]:
@@ -220,24 +304,6 @@ def _exposed(experiment: Experiment, variant: str | None) -> tuple[str, list[Any
         "exposed_at <= %s": experiment.stopped_at,
     }
     conditions = [condition for condition, value in required.items() if value is not None]
-    columns, table = f"user_id, phase, {dialect().base} AS base", Exposure._meta.db_table
+    columns, table = f"user_id, phase, variant, {dialect().base} AS base", Exposure._meta.db_table
     statement = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608 (no data)
     return statement, [value for value in required.values() if value is not None]
-
-
-def _value(selection: Selection) -> str:
-    counts = f"FILTER (WHERE passed = {len(selection.conditions)})"
-    return {
-        "any": f"CASE WHEN COUNT(*) {counts} > 0 THEN 1 ELSE 0 END",
-        "number": f"COUNT(*) {counts}",
-        "sum": f"COALESCE(SUM(amount) {counts}, 0)",
-        "mean": f"COALESCE(AVG(amount) {counts}, 0)",
-    }[selection.value]
-
-
-def _fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
-    values = adapt_row(parameters) if connection.vendor == "sqlite" else parameters
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        rows: list[Any] = cursor.fetchall()
-    return rows

@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 from unittest.mock import ANY
 
 import pytest
 
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.metrics.definition import Definition, Quantity
+from experiments.metrics.conditions import count_steps_passed, is_of
+from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
 from experiments.results.explanation import explain, explain_all
 from tests.conftest import NOON
+from tests.experiments.aggregates.quantiles_by_hand import quantile_by_hand
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -28,6 +30,8 @@ READ_AT = NOON + timedelta(hours=85)
 BUYS = Quantity("buy")
 AMOUNT = Quantity("buy", "amount")
 EUROS = Quantity("buy", "revenue", "EUR")
+IN_FRANCS = (Condition("currency", "in", ("CHF", "eur")), Condition("revenue", "greaterThanOrEqual", 1.5))
+STEPS = (Quantity("look"), Quantity("buy", where=IN_FRANCS), Quantity("look", where=(Condition("amount", "exists"),)))
 WINDOW = {"delay": timedelta(hours=1), "window": timedelta(hours=30)}
 DEFINITIONS = {
     "conversion": Definition("m", 1, "conversion", BUYS),
@@ -40,6 +44,14 @@ DEFINITIONS = {
     "sum": Definition("m", 1, "sum", AMOUNT),
     "mean": Definition("m", 1, "mean", AMOUNT, **WINDOW),
     "ratio": Definition("m", 1, "ratio", EUROS, denominator=Quantity("look")),
+    "conversion where": Definition("m", 1, "conversion", replace(BUYS, where=IN_FRANCS), **WINDOW),
+    "sum where, capped by percentile": Definition("m", 1, "sum", replace(AMOUNT, where=IN_FRANCS), cap_percentile=60),
+    "revenue where, capped": Definition("m", 1, "revenue", replace(EUROS, where=IN_FRANCS), cap_value=20),
+    "ratio where": Definition("m", 1, "ratio", BUYS, denominator=replace(EUROS, where=IN_FRANCS)),
+    "distinct": Definition("m", 1, "distinct", AMOUNT, **WINDOW),
+    "distinct days where": Definition("m", 1, "distinct", replace(BUYS, where=IN_FRANCS)),
+    "funnel": Definition("m", 1, "funnel", STEPS[0], steps=STEPS, window=timedelta(hours=40)),
+    "quantile": Definition("m", 1, "quantile", replace(EUROS, where=IN_FRANCS), quantile=0.7, **WINDOW),
 }
 
 
@@ -118,6 +130,10 @@ def test_explanation__of_a_metric__takes_three_statements_at_most(
     experiment = make_experiment(DEFINITIONS["conversion"])
     with django_assert_num_queries(2):  # events, exposures
         explain(experiment, 0, "green", at=LATER)
+    for kind in ("funnel", "distinct"):
+        experiment = make_experiment(DEFINITIONS[kind], key=kind)
+        with django_assert_num_queries(2):
+            explain(experiment, 0, "green", at=LATER)
     for kind in ("ratio", "revenue capped by percentile"):
         experiment = make_experiment(DEFINITIONS[kind], key=kind[:7])
         with django_assert_num_queries(3):  # and those of the denominator, or the value of the cap
@@ -179,6 +195,8 @@ class ByHand:
         values = [self.y(user, of.quantity) for user in mature]
         total = sum(min(value, cap or value) for value in values)
         below = of.denominator and sum(self.y(user, of.denominator) for user in mature)
+        divisor = len(mature) if below is None else below
+        value = (total / divisor if divisor else None) if of.quantile is None else self.quantile(mature)
         return {
             "users": len(mature),
             "steps": self.steps(exposed, of.quantity),
@@ -188,41 +206,68 @@ class ByHand:
             "denominatorSteps": self.steps(exposed, of.denominator) if of.denominator else None,
             "denominatorSum": below,
             "strata": None,
-            "value": pytest.approx(total / divisor) if (divisor := len(mature) if below is None else below) else None,
+            "value": pytest.approx(value),
         }
+
+    def quantile(self, mature: list[str]) -> float:
+        everyone = [self.amounts(user, self.definition.quantity) for user in self.exposures if self.is_mature(user)]
+        different = sorted({amount for amounts in everyone for amount in amounts})
+        of_variant = [self.amounts(user, self.definition.quantity) for user in mature]
+        assert self.definition.quantile is not None
+        return cast(float, quantile_by_hand(of_variant, different, self.definition.quantile).value)
 
     def is_mature(self, user: str) -> bool:
         span, exposed_at = self.definition.span, self.exposures[user][1].replace(microsecond=0)
         return span is None or exposed_at + span <= min(self.stop, READ_AT)
 
+    def counted(self, user: str, quantity: Quantity) -> list[NewEvent]:
+        holds = [holds for name, holds in self.conditions(quantity) if name != "by_mature_users"]
+        named = [event for event in self.history if event.user_id == user and event.name in self.names(quantity)]
+        return [event for event in named if all(condition([user], event) for condition in holds)]
+
+    def names(self, quantity: Quantity) -> list[str]:
+        return [step.event for step in self.definition.steps] or [quantity.event]
+
+    def amounts(self, user: str, quantity: Quantity) -> list[float]:
+        return [event.properties[quantity.property] for event in self.counted(user, quantity)]
+
     def y(self, user: str, quantity: Quantity) -> float:
-        events = [
-            event
-            for event in self.history
-            if event.user_id == user
-            and event.name == quantity.event
-            and all(holds([user], event) for name, holds in self.conditions(quantity) if name != "by_mature_users")
-        ]
-        if self.definition.is_share:
+        events, of = self.counted(user, quantity), self.definition
+        if of.type == "funnel":
+            return float(self.steps_passed(user, events) == len(of.steps))
+        if of.is_share:
             return float(bool(events))
+        if of.type == "distinct" and not quantity.property:
+            return len({event.counted_at.date() for event in events})
         if not quantity.property:
             return len(events)
-        numbers = [event.properties[quantity.property] for event in events]
-        return (fmean(numbers) if numbers else 0) if self.definition.type == "mean" else sum(numbers)
+        numbers = self.amounts(user, quantity)
+        if of.type == "distinct":
+            return len({(isinstance(value, bool), value) for value in numbers})
+        return (fmean(numbers) if numbers else 0) if of.type == "mean" else sum(numbers)
+
+    def steps_passed(self, user: str, events: Sequence[NewEvent]) -> int:
+        of_user = [event for event in events if event.user_id == user]
+        moments = [(event.name, event.counted_at, event.properties) for event in of_user]
+        return count_steps_passed(self.definition.steps, moments)
 
     def steps(self, exposed: list[str], quantity: Quantity) -> list[dict[str, Any]]:
-        left = [event for event in self.history if event.name == quantity.event]
+        left = [event for event in self.history if event.name in self.names(quantity)]
         steps = [("events_of_the_name", left)]
         for name, holds in self.conditions(quantity):
             left = [event for event in left if holds(exposed, event)]
             steps.append((name, left))
+        for number in range(1, len(self.definition.steps) + 1):
+            through = {user for user in exposed if self.steps_passed(user, left) >= number}
+            steps.append(("passed_the_step", [event for event in left if event.user_id in through]))
         return [
             {"name": name, "description": ANY, "rows": len(left), "users": len({event.user_id for event in left})}
-            for name, left in [*steps, ("counted", left)]
+            for name, left in [*steps, ("counted", steps[-1][1])]
         ]
 
     def conditions(self, quantity: Quantity) -> list[tuple[str, Callable[[list[str], NewEvent], bool]]]:
         of = self.definition
+        kinds = (int, float, str, bool) if of.type == "distinct" else (int, float)
         named: dict[str, tuple[Any, Callable[[list[str], NewEvent], bool]]] = {
             "by_exposed_users": (True, lambda exposed, event: event.user_id in exposed),
             "by_mature_users": (of.window, lambda _, event: self.is_mature(event.user_id)),
@@ -230,13 +275,17 @@ class ByHand:
             "after_exposure": (True, lambda _, event: self.since(event) >= timedelta(0)),
             "in_the_window": (of.delay or of.window, lambda _, event: self.is_in_window(event)),
             "before_the_stop": (self.is_stopped, lambda _, event: event.counted_at <= self.stop),
+            "with_the_properties": (
+                quantity.where or of.steps,
+                lambda _, event: any(is_of(step, event.name, event.properties) for step in of.steps or [quantity]),
+            ),
             "of_the_currency": (
                 quantity.currency,
                 lambda _, event: event.properties.get("currency", "").upper() == quantity.currency,
             ),
             "with_the_value": (
                 quantity.property,
-                lambda _, event: type(event.properties.get(quantity.property)) in (int, float),
+                lambda _, event: type(event.properties.get(quantity.property)) in kinds,
             ),
         }
         return [(name, holds) for name, (is_asked, holds) in named.items() if is_asked]
