@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -20,8 +22,9 @@ from experiments.aggregates.checking import check_sums
 from experiments.aggregates.quantiles import read_quantiles
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_caps
-from experiments.models import Experiment
+from experiments.models import Experiment, Exposure
 from experiments.results.computing import analyse_experiment, explain_metric
+from tests.conftest import NOON
 from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
 from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
@@ -30,24 +33,37 @@ pytestmark = [pytest.mark.django_db, pytest.mark.distributed]
 
 PULLED = ("pull to coordinator", "Distributed Subplan", "WindowAgg\n  ->  Custom Scan", "recurring")
 SHOPPERS = make_shoppers(60)
+MOST_ROWS = 5
+"""An explanation has some rows for each phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The plan of a statement, and the number of rows that it returned or wrote."""
+
+    plan: str
+    rows: int
 
 
 @contextmanager
-def plans() -> Iterator[dict[str, str]]:
+def plans() -> Iterator[dict[str, Executed]]:
     """The plan of each statement on a table that is spread, by the statement."""
-    found: dict[str, str] = {}
+    found: dict[str, Executed] = {}
     is_inside = False
 
     def explain(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         nonlocal is_inside
         uses = any(re.search(rf"\b{table.name}\b", sql) for table in spread)
-        if uses and not many and not is_inside and sql.split(None, 1)[0] in ("SELECT", "WITH", "INSERT", "UPDATE"):
-            is_inside = True
-            with connection.cursor() as cursor:
-                cursor.execute(f"EXPLAIN {sql}", params)
-                found[sql] = "\n".join(line for (line,) in cursor.fetchall())
-            is_inside = False
-        return execute(sql, params, many, context)
+        if not uses or many or is_inside or sql.split(None, 1)[0] not in ("SELECT", "WITH", "INSERT", "UPDATE"):
+            return execute(sql, params, many, context)
+        is_inside = True
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN {sql}", params)
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        is_inside = False
+        returned = execute(sql, params, many, context)
+        found[sql] = Executed(plan, context["cursor"].rowcount)
+        return returned
 
     with connection.execute_wrapper(explain):
         yield found
@@ -59,10 +75,11 @@ def shop(production: Environment) -> Iterator[Experiment]:
         yield open_shop(production, SHOPPERS[:40])
 
 
-def pulled(found: dict[str, str]) -> list[str]:
+def pulled(found: dict[str, Executed]) -> list[str]:
     assert found
-    assert [sql for sql, plan in found.items() if "Custom Scan (Citus" not in plan] == []
-    return [f"{sql}\n{plan}" for sql, plan in found.items() if any(words in plan for words in PULLED)]
+    assert [sql for sql, executed in found.items() if "Custom Scan (Citus" not in executed.plan] == []
+    plans_of = {sql: executed.plan for sql, executed in found.items()}
+    return [f"{sql}\n{plan}" for sql, plan in plans_of.items() if any(words in plan for words in PULLED)]
 
 
 def test_refresh__from_scratch__pulls_no_user(shop: Experiment) -> None:
@@ -120,3 +137,28 @@ def test_explain_metric__of_any_kind__pulls_no_user(measured: Experiment, metric
     with plans() as found:
         explain_metric(measured, metric, "green", at=LATER)
     assert pulled(found) == []
+
+
+class Crowd(History):
+    """A history of more users than an explanation has rows, with events after their exposures."""
+
+    def user(self) -> str:
+        return f"user-{self.chance.randrange(60)}"
+
+    def moment(self, earliest: int) -> datetime:
+        hours = self.chance.randrange(4) if earliest == 0 else self.chance.randrange(10, 90)
+        return NOON + timedelta(hours=hours)
+
+
+# The values of the events of a quantile are read by the service.
+@pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS if definition.quantile is None])
+def test_explain_metric__of_many_users__returns_no_row_for_each(production: Environment, metric: str) -> None:
+    experiment = make_experiment(production)
+    crowd = Crowd(experiment, Random(2))
+    for _ in range(80):
+        crowd.assign()
+    record([crowd.event() for _ in range(400)], production)
+    assert Exposure.objects.filter(experiment=experiment, variant="green").count() > 3 * MOST_ROWS
+    with plans() as found:
+        explain_metric(experiment, metric, "green", at=LATER)
+    assert [sql for sql, executed in found.items() if not 0 <= executed.rows <= MOST_ROWS] == []
