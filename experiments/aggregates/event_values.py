@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from events.models import Event
-from experiments.aggregates.dialects import dialect, fetch, fetch_in_chunks, planned
+from experiments.aggregates.dialects import fetch, fetch_in_chunks, planned
 from experiments.aggregates.event_conditions import is_of
 from experiments.aggregates.metric_columns import Put, amount_of, window_of
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
@@ -79,13 +79,10 @@ class EventValuesQuery(TotalsQuery):
     def _valued(self) -> str:
         put, quantity = self._put, self._definition.quantity
         counts = f"{is_of(quantity, put)} AND {window_of(self._definition, put)}"
-        value = f"CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value"
-        # Without the fence, the value would be computed again wherever it is used.
         return f"""
             SELECT {self._key_names}, user_id, value FROM (
-                SELECT {self._key_names}, exposed.user_id, {value}{dialect().fence_column}
+                SELECT {self._key_names}, exposed.user_id, CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value
                 FROM ({self._users}) AS exposed JOIN {Event._meta.db_table} AS happened
                     ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())} AND {counts}
-                {dialect().fence}
             ) AS read_values WHERE value IS NOT NULL
         """  # noqa: S608 (no data)

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from experiments.aggregates.dialects import Parameters, fetch
+from experiments.aggregates.dialects import Parameters, dialect, fetch
 
 if TYPE_CHECKING:
     from experiments.stats.quantiles import Products, Size, Tie
@@ -36,7 +36,10 @@ class ValueCounts:
     """
 
     def __init__(self, valued: str, keys: Sequence[str], parameters: Parameters, users: Mapping[Key, int]) -> None:
-        self._valued, self._keys, self._parameters = valued, ", ".join(keys), parameters
+        self._keys, self._parameters = ", ".join(keys), parameters
+        # Without the fence, a value would be computed again wherever a statement uses it.
+        columns, fence = f"{self._keys}, user_id, value{dialect().fence_column}", dialect().fence
+        self._valued = f"SELECT {columns} FROM ({valued}) AS unfenced {fence}"  # noqa: S608 (no data)
         self._groups = {key: group for group, key in enumerate(users)}
         self._users = [*users.values()]
 
@@ -138,4 +141,5 @@ class ValueCounts:
         """Yield the group and the figures of each row."""
         number = self._keys.count(",") + 1
         for row in fetch(statement, parameters):
-            yield self._groups[row[:number]], row[number:]
+            if row[:number] in self._groups:
+                yield self._groups[row[:number]], row[number:]

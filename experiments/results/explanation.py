@@ -6,10 +6,10 @@ which are computed from totals.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import reduce
@@ -30,9 +30,8 @@ from experiments.results.explanation_statements import (
     Selection,
     StepCounts,
     count_steps,
-    fetch,
+    count_values,
     find_percentile,
-    select_values,
 )
 from experiments.stats.types import name_phases
 
@@ -127,8 +126,16 @@ class _Explanation:
         divided_by = users if divisor is None else divisor
         value = total / divided_by if divided_by else None
         if self._quantile is not None:
-            value = _quantile(self._quantile, *(_in(phases, of) for of in (self._part.values, self._part.of_all)))
+            value = self._find_quantile(self._quantile, phases)
         return {"phases": list(phases), "users": users, "sum": total, "denominatorSum": divisor, "value": value}
+
+    def _find_quantile(self, share: float, phases: Sequence[int]) -> float | None:
+        """Return the quantile of the variant, whose values are spread as those of all variants together."""
+        from experiments.stats.quantiles import find_values  # noqa: PLC0415 (see `to_stats`)
+
+        users = self._users_in(phases)
+        counts = count_values(self._experiment, self._part.selection, phases, users)
+        return dict(zip(users, find_values(share, counts), strict=True)).get(self._variant)
 
     def _strata(self, phases: Sequence[int]) -> list[Document] | None:
         """Return the phases of each split, with the weight of their users; None if there is one split."""
@@ -171,18 +178,6 @@ class _Explanation:
         return users
 
 
-def _in(phases: Sequence[int], values: Mapping[int, Sequence[float]]) -> list[float]:
-    return [value for number in phases for value in values.get(number, ())]
-
-
-def _quantile(share: float, values: Sequence[float], of_all: Sequence[float]) -> float | None:
-    """Return the quantile of values that are spread as those of all variants together; None without values."""
-    from experiments.stats.quantiles import EventValues, quantiles_of  # noqa: PLC0415 (see `to_stats`)
-
-    groups = [(0, EventValues.of(listed, [0] * len(listed))) for listed in (values, of_all)]
-    return quantiles_of(share, groups)[0].value if values else None
-
-
 def _combine_strata(strata: Sequence[Document]) -> float | None:
     parts = [(stratum["weight"], stratum["value"]) for stratum in strata if stratum["weight"]]
     if not parts or any(value is None for _, value in parts):
@@ -206,22 +201,13 @@ def _combine_phases(counts: Mapping[int | None, StepCounts], phases: Sequence[in
     return replace(of_phases, left=[of_all_users.left[0], *of_phases.left[1:]])
 
 
-Values = Mapping[int, Sequence[float]]
-"""The values of the events that count for a quantile, by phase."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One quantity of a metric: the names of its events, its steps in words, and what they leave by phase.
+    """One quantity of a metric: its events, its steps in words, and what they leave by phase."""
 
-    `values` are those of events by phase, for a quantile, and `of_all` those of all variants.
-    """
-
-    events: Sequence[str]
+    selection: Selection
     steps: Sequence[tuple[str, str]]
     counts: Mapping[int | None, StepCounts]
-    values: Values = field(default_factory=dict)
-    of_all: Values = field(default_factory=dict)
 
 
 def _explain_part(
@@ -235,19 +221,7 @@ def _explain_part(
     selection = select(definition, quantity, conditions)
     words = [(condition.name, condition.description) for condition in selection.conditions]
     counts = count_steps(experiment, variant, selection, cap)
-    values = () if definition.quantile is None else _read_values(experiment, variant, selection)
-    return _Part(selection.events, [*words, *describe_steps(definition)], counts, *values)
-
-
-def _read_values(experiment: Experiment, variant: str, selection: Selection) -> tuple[Values, Values]:
-    """Return the values of the events of the variant, and those of all variants."""
-    of_variant: dict[int, list[float]] = defaultdict(list)
-    of_all: dict[int, list[float]] = defaultdict(list)
-    for phase, variant_of_user, _, value in fetch(select_values(experiment, selection)):
-        of_all[phase].append(value)
-        if variant_of_user == variant:
-            of_variant[phase].append(value)
-    return of_variant, of_all
+    return _Part(selection, [*words, *describe_steps(definition)], counts)
 
 
 def _cap(experiment: Experiment, definition: Definition, conditions: Sequence[Condition]) -> float | None:
@@ -261,7 +235,7 @@ def _steps(part: _Part, phases: Sequence[int], suffix: str) -> list[Document]:
     """Return the steps of some phases. `suffix` names the phases in the condition on exposed users."""
     left = _combine_phases(part.counts, phases).left
     steps = [
-        ("events_of_the_name", f"Events named {' or '.join(part.events)} in the environment."),
+        ("events_of_the_name", f"Events named {' or '.join(part.selection.events)} in the environment."),
         *((name, _describe(name, description, suffix)) for name, description in part.steps),
         ("counted", "All of these events count."),
     ]

@@ -1,6 +1,7 @@
 """The SQL of explanations, for both databases: from raw events to the number that each condition leaves.
 
-It shares nothing with the SQL of the totals, so that an explanation is an independent check of them.
+It shares nothing with the SQL of the totals, so that an explanation is an independent check of them. Quantiles are
+counted alike, but the events are selected here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from django.db import connection
 
 from config.database.insertion import adapt_row
 from events.models import Event
+from experiments.aggregates.dialects import Parameters
+from experiments.aggregates.value_counts import ValueCounts
 from experiments.models import Experiment, Exposure
 
 _LARGEST, _SMALLEST = "1e100", "1e-100"
@@ -208,6 +211,20 @@ def find_percentile(experiment: Experiment, selection: Selection, percent: float
     statement = f"{query} SELECT y FROM of_user WHERE y <> 0 ORDER BY y DESC LIMIT 1 OFFSET {rank}"  # noqa: S608 (no data)
     [[value]] = fetch(Sql(statement, parameters))
     return float(value) if value > 0 else None
+
+
+def count_values(
+    experiment: Experiment, selection: Selection, phases: Sequence[int], users: Mapping[str, int]
+) -> ValueCounts:
+    """Return the values of the events that count, of the users exposed in these phases, by their variants.
+
+    `users` are the numbers of these users. The keys of the groups are the variants.
+    """
+    every, parameters = select_values(experiment, selection), Parameters()
+    named = every.text.replace("%%", "%%%%") % tuple(map(parameters.put, every.parameters))
+    within = ", ".join(map(parameters.put, phases))
+    valued = f"SELECT variant, user_id, value FROM ({named}) AS every WHERE phase IN ({within})"  # noqa: S608 (no data)
+    return ValueCounts(valued, ["variant"], parameters, {(variant,): number for variant, number in users.items()})
 
 
 def select_values(experiment: Experiment, selection: Selection) -> Sql:

@@ -112,6 +112,13 @@ class _Place:
     def of(cls, tie: Tie, rank: Fraction) -> _Place:
         return cls(tie, (rank - tie.before) / (tie.until - tie.before))
 
+    def is_whole(self, size: Size) -> bool:
+        """Return whether all events of the group are alike, so that there is nothing to spread or to estimate."""
+        return self.tie.until - self.tie.before >= size.events
+
+    def value_in(self, size: Size) -> float:
+        return self.tie.value if self.is_whole(size) else self.value
+
     @property
     def value(self) -> float:
         return self.tie.lower + float(self.part) * (self.tie.upper - self.tie.lower)
@@ -120,21 +127,27 @@ class _Place:
 def find_quantiles(share: float, groups: Groups) -> list[Quantile]:
     """Return the quantile of each group; `share` is that of the events below it."""
     p, sizes = Fraction(str(share)), groups.sizes
-    ranks = [(group, p * size.events) for group, size in enumerate(sizes) if size.events]
-    ties = groups.find_ties(ranks)
-    places = {group: _Place.of(tie, rank) for (group, rank), tie in zip(ranks, ties, strict=True)}
-    # Where all events are alike, nothing varies, so there is nothing to spread or to estimate.
-    spread = {group: place for group, place in places.items() if _is_spread(place.tie, sizes[group])}
+    places = _find_places(p, groups)
+    spread = {group: place for group, place in places.items() if not place.is_whole(sizes[group])}
     errors = _errors(p, groups, {group: place for group, place in spread.items() if _has_error(p, sizes[group])})
-    found = []
-    for group, size in enumerate(sizes):
-        value = spread[group].value if group in spread else places[group].tie.value if group in places else 0.0
-        found.append(Quantile(size.users, size.events, value, errors.get(group, 0.0) ** 2))
-    return found
+    values = {group: place.value_in(sizes[group]) for group, place in places.items()}
+    return [
+        Quantile(size.users, size.events, values.get(group, 0.0), errors.get(group, 0.0) ** 2)
+        for group, size in enumerate(sizes)
+    ]
 
 
-def _is_spread(tie: Tie, size: Size) -> bool:
-    return tie.until - tie.before < size.events
+def find_values(share: float, groups: Groups) -> list[float | None]:
+    """Return the quantile of each group without its error, which takes longer; None without events."""
+    places = _find_places(Fraction(str(share)), groups)
+    return [places[group].value_in(size) if group in places else None for group, size in enumerate(groups.sizes)]
+
+
+def _find_places(p: Fraction, groups: Groups) -> Mapping[int, _Place]:
+    """Return the place of the quantile in each group that has events."""
+    ranks = [(group, p * size.events) for group, size in enumerate(groups.sizes) if size.events]
+    ties = groups.find_ties(ranks)
+    return {group: _Place.of(tie, rank) for (group, rank), tie in zip(ranks, ties, strict=True)}
 
 
 def _has_error(p: Fraction, size: Size) -> bool:

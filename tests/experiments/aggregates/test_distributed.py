@@ -122,14 +122,27 @@ def test_breakdown__of_metrics_of_all_kinds__pulls_no_user(measured: Experiment)
     assert pulled(found) == []
 
 
+def returned_columns(found: dict[str, Executed]) -> list[str]:
+    return [re.split(r"\bFROM\b", sql, maxsplit=1)[0] for sql in found]
+
+
 def test_quantiles__of_events__are_counted_by_the_workers(measured: Experiment) -> None:
     """Neither a user id nor the value of a single event is among the columns that a statement returns."""
     refresh(measured, LATER)
     with plans() as found:
         assert read_quantiles(measured, LATER, [1], "all")
     assert pulled(found) == []
-    outermost = [re.split(r"\bFROM\b", sql, maxsplit=1)[0] for sql in found]
-    assert [columns for columns in outermost if "(" not in columns or "user_id" in columns] == []
+    assert [columns for columns in returned_columns(found) if "(" not in columns or "user_id" in columns] == []
+
+
+@pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS if definition.quantile is not None])
+def test_explain_metric__of_a_quantile__counts_on_the_workers(measured: Experiment, metric: str) -> None:
+    with plans() as found:
+        explain_metric(measured, metric, "green", at=LATER)
+    assert pulled(found) == []
+    of_values = [columns for columns in returned_columns(found) if "MIN(" in columns]
+    assert of_values
+    assert [columns for columns in of_values if "user_id" in columns] == []
 
 
 @pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS])
@@ -150,7 +163,7 @@ class Crowd(History):
         return NOON + timedelta(hours=hours)
 
 
-# The values of the events of a quantile are read by the service.
+# The parts of the values of a quantile are as many as the different values, if there are few of these.
 @pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS if definition.quantile is None])
 def test_explain_metric__of_many_users__returns_no_row_for_each(production: Environment, metric: str) -> None:
     experiment = make_experiment(production)

@@ -64,7 +64,8 @@ def test_simulate_aa__many_users__says_that_a_part_is_drawn(
 ) -> None:
     monkeypatch.setattr(simulate_aa, "FEWEST_DRAWN", 150)
     first = run("e", "--rounds", "2", "--looks", "1", "--users", "150").splitlines()[0]
-    assert f"e: {len([*DrawnUsers(experiment, 150).read(0)])} of 200 exposed users, drawn by their ids, split at random 2 times" in first
+    number = len([*DrawnUsers(experiment, 150).read(0)])
+    assert f"e: {number} of 200 exposed users, drawn by their ids, split at random 2 times" in first
 
 
 @pytest.mark.usefixtures("experiment")
