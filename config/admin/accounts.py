@@ -25,7 +25,9 @@ from config.accounts.rights import describe_permission, exceeding, may_change, n
 from config.admin.columns import column, moment
 from config.admin.conflicts import Conflict
 from config.admin.site import KeepsInput, NamedListPage, writer
+from config.admin.write_messages import AnnouncesWrites
 from config.change_log.descriptions import compare_documents
+from config.change_log.undoing import never, steps
 from config.database.locks import lock_change_log
 from config.documents import Document
 from config.models import Change
@@ -102,7 +104,7 @@ class GrantsWithinOwnRights:
             form.add_error(field, f"You cannot grant what you lack yourself: {named}{more}.")
 
 
-class AccountPages(KeepsInput):
+class AccountPages(AnnouncesWrites, KeepsInput):
     """What the pages of users and groups share."""
 
     kind: ClassVar[str]
@@ -167,6 +169,8 @@ def _offered(granted: Iterable[Permission]) -> QuerySet[Permission]:
     return Permission.objects.filter(offered).select_related("content_type")
 
 
+steps[USER] = never("An account has no undo, because it says who may do what; set it back by hand.")
+steps[GROUP] = never("A group has no undo, because it says who may do what; set it back by hand.")
 admin.site.unregister(User)
 admin.site.unregister(Group)
 

@@ -24,7 +24,7 @@ from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, write
 from config.admin.user_links import link_users
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
-from config.change_log.undoing import steps, undos
+from config.change_log.undoing import steps
 from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
 
@@ -73,7 +73,7 @@ class EnvironmentForm(DomainForm):
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
 
-undos[environments.KIND], steps[environments.KIND] = environments.undo, environments.is_step
+steps[environments.KIND], steps[api_keys.KIND] = environments.way_of, api_keys.way_of
 
 
 @admin.register(Environment)
@@ -230,6 +230,7 @@ class ApiKeyAdmin(DomainAdmin):
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         """Return a page with the secret. A redirect would require storing it."""
+        self.succeed(request, f"The key {obj.name} is created.")
         context = {"original": obj, "secret": getattr(request, "secret", ""), "title": "Copy the new key now"}
         return self.page(request, "admin/config/apikey/secret.html", context)
 
@@ -254,6 +255,12 @@ class ApiKeyAdmin(DomainAdmin):
             lambda: api_keys.revoke_key(key, reason=reason_of(request), **_limited_writer(request)),
             done,
         )
+
+    def may_undo(self, request: HttpRequest, change: Change) -> bool:
+        """Return whether the person may revoke a new key."""
+        is_common = (change.after or {}).get("common", False)
+        may_revoke_common = request.user.has_perms(api_keys.COMMON_PERMISSIONS)
+        return self.has_revoke_permission(request) and (may_revoke_common or not is_common)
 
     def has_revoke_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return bool(request.user.has_perm("config.change_apikey"))

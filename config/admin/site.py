@@ -31,9 +31,9 @@ from config.admin.conflicts import ComparesVersions
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
+from config.admin.write_messages import AnnouncesWrites, writes_of
 from config.api.failures import request_id
 from config.change_log.descriptions import DescribedChange, describe_change
-from config.change_log.undoing import goes_back
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Environment, ReasonSetting, Source
@@ -98,7 +98,7 @@ class KeepsInput:
         return filled_in(form, request)
 
 
-class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
+class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, ModelAdmin):
     """Pages of a model that is only written by functions of the domain. Their errors appear at the fields concerned.
 
     `kind` is the name of such objects in the change log. `is_common`: all environments share the objects.
@@ -282,32 +282,15 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
         """Allow only the list's own filters in the query string, not lookups of any column."""
         return any(lookup in list_filter.names() for list_filter in self.list_filter)
 
-    # messages
-
-    def succeed(self, request: HttpRequest, text: str) -> None:
-        messages.success(request, text, extra_tags=self._write_tag(request))
-
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         """Say so if the form was sent without a change, such as of `5 %` to `5%`. Nothing is written then."""
-        if self._write_tag(request):
+        if writes_of(request):
             answer: HttpResponse = super().response_change(request, obj)
             return answer
         messages.info(request, "Nothing has changed.")
         if "_continue" in request.POST:
             return HttpResponseRedirect(request.get_full_path())
         return cast(HttpResponse, self.response_post_save_change(request, obj))
-
-    def message_user(
-        self, request: HttpRequest, message: str, level: Any = messages.INFO, extra_tags: str = "", *options: Any
-    ) -> None:
-        if level == messages.SUCCESS:
-            extra_tags = extra_tags or self._write_tag(request)
-        super().message_user(request, message, level, extra_tags, *options)
-
-    def _write_tag(self, request: HttpRequest) -> str:
-        """Return `undo-12` for a write that can be undone, `change-12` for another one, and nothing without a write."""
-        writes = getattr(getattr(request, "actor", None), "writes", ())
-        return f"{'undo' if goes_back(self.kind, writes[-1]) else 'change'}-{writes[-1]}" if writes else ""
 
     def action_checkbox(self, obj: Any) -> SafeString:
         """Return a box with the name of the object, in place of the theme's one, which takes 800 bytes."""
@@ -320,6 +303,14 @@ class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
 
     # Its header is the theme's box, which selects every row.
     action_checkbox.short_description = ModelAdmin.action_checkbox.short_description  # type: ignore[attr-defined]
+
+    def may_undo(self, request: HttpRequest, change: Change) -> bool:
+        """Return whether the person may do the opposite of a change."""
+        if change.before is None:
+            may = self.has_delete_permission
+        else:
+            may = self.has_add_permission if change.after is None else self.has_change_permission
+        return bool(may(request))
 
     # for the pages that Django does not have
 

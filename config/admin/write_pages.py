@@ -23,8 +23,8 @@ from config.change_log.undoing import (
     is_recent,
     refusal_of_undo,
     undo_made_of,
-    undo_of,
     undo_write,
+    way_of,
     write_of,
 )
 from config.database.outages import is_outage
@@ -38,7 +38,10 @@ _MOST_TRIED = 100
 
 @dataclass(frozen=True, slots=True)
 class UndoOffer:
-    """Until when a write can be undone, or else why not: because of the change `made`, which undid it, or of others."""
+    """Until when a write can be undone, or else why not.
+
+    That may be because of the change `made`, which undid it, of others, or of what the write is.
+    """
 
     until: datetime | None = None
     made: Change | None = None
@@ -78,7 +81,7 @@ class WritePages(DomainAdmin):
         if request.method != "POST":  # such as after signing in again
             return HttpResponseRedirect(self.address_of("change", revision))
         changes = write_of(revision)
-        if not changes or (undo_of(changes) and not _may_undo_all(request, changes)):
+        if not changes or (way_of(changes).undo and not self.may_undo_all(request, changes)):
             raise PermissionDenied
         try:
             undo_write(revision, **writer(request))
@@ -86,16 +89,18 @@ class WritePages(DomainAdmin):
             messages.error(request, f"{refusal.message} Nothing was changed.")
         else:
             what = f"change of {changes[0].key} is" if len(changes) == 1 else f"{len(changes)} changes are"
-            made = writer(request)["actor"].writes
-            messages.success(request, f"The {what} undone.", extra_tags=f"undo-{made[-1]}" if made else "")
+            self.succeed(request, f"The {what} undone.", {change.kind for change in changes})
         return HttpResponseRedirect(self._page_after(request, changes))
 
     def find_undo(self, request: HttpRequest, change: Change) -> UndoOffer | None:
-        """Return whether this person can undo the write, or None for one that is old, of others, or never goes back."""
+        """Return whether this person can undo the write, or None for one that is old or not theirs to undo."""
         if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
             return None  # such as an import of very many changes, which are not read
         changes = write_of(change.revision)
-        if undo_of(changes) is None or not _may_undo_all(request, changes):
+        way = way_of(changes)
+        if way.undo is None:
+            return UndoOffer(why_not=way.why_not)
+        if not self.may_undo_all(request, changes):
             return None
         offer, made = UndoOffer(until=change.at + UNDO_WITHIN), undo_made_of(changes)
         if made is None and len(changes) > _MOST_TRIED:
@@ -110,35 +115,32 @@ class WritePages(DomainAdmin):
             return offer
         return UndoOffer(made=made, why_not=refusal.message)
 
+    def may_undo_all(self, request: HttpRequest, changes: Sequence[Change]) -> bool:
+        """Return whether the person may do the opposite of each change, except those that follow from others."""
+        admins, led_by = admin_of_kind(), way_of(changes).led_by
+        leading = [change for change in changes if led_by in ("", change.kind)]
+        kinds = {change.object_kind for change in leading}
+        return kinds <= admins.keys() and all(
+            admins[change.object_kind].may_undo(request, change) for change in leading
+        )
+
     def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
-        """Return the page on which the button was, or the list of such objects if this one may be gone now."""
+        """Return the page on which the button was, or the list of such objects if this one may be gone now.
+
+        Accounts have no such list, so it is the page of the change.
+        """
         page = request.POST.get("next", "")
         is_gone = any(change.before is None for change in changes)
         if not is_gone and url_has_allowed_host_and_scheme(page, allowed_hosts=None):
             return page
-        return admin_of_kind()[changes[0].object_kind].address_of("changelist")
+        model_admin = admin_of_kind().get(changes[0].object_kind)
+        return model_admin.address_of("changelist") if model_admin else self.address_of("change", changes[0].revision)
 
 
 def describe_write(first: Change, number: int) -> str:
     """Return the title of a write: `Change 12: flag f` or `Change 12: 3 objects`."""
     what = f"{name_kind(first.object_kind)} {first.key}" if number == 1 else f"{number:,} objects"
     return f"Change {first.revision}: {what}"
-
-
-def _may_undo_all(request: HttpRequest, changes: Sequence[Change]) -> bool:
-    """Return whether the person may do the opposite of each change."""
-    return all(_may_undo(request, change) for change in changes)
-
-
-def _may_undo(request: HttpRequest, change: Change) -> bool:
-    model_admin = admin_of_kind().get(change.object_kind)
-    if model_admin is None:
-        return False
-    if change.before is None:
-        may = model_admin.has_delete_permission
-    else:
-        may = model_admin.has_add_permission if change.after is None else model_admin.has_change_permission
-    return bool(may(request))
 
 
 def admin_of_kind() -> Mapping[str, DomainAdmin]:

@@ -1,12 +1,12 @@
 """Undoing a write that was made in the admin, for ten minutes: as a write of its own, and only as a whole.
 
-The rooms that write a kind of object register how it goes back. Steps of experiments and API keys do not go back.
+The rooms that write a kind of object register how it goes back, or why it does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -31,8 +31,22 @@ undos: dict[str, Undo] = {}
 """How objects of a kind go back. Kinds of one write must have the same function."""
 
 
-steps: dict[str, Callable[[Change], bool]] = {}
-"""For kinds of which some changes do not go back: whether a change is one of these."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a write goes back, or else why it does not, and what people do instead.
+
+    `attempt` raises what `undo` raises, and leaves out what takes long. Whatever it writes is rolled back. `led_by` is
+    the kind of the changes that the others of the write follow from, if there are such others.
+    """
+
+    undo: Undo | None = None
+    attempt: Undo | None = None
+    led_by: str = ""
+    why_not: str = "This change cannot be undone."
+
+
+steps: dict[str, Callable[[Sequence[Change]], Way]] = {}
+"""For kinds with other changes than edits: how a write goes back that changed such an object, given all its changes."""
 
 
 def write_of(revision: int) -> list[Change]:
@@ -41,42 +55,41 @@ def write_of(revision: int) -> list[Change]:
     return [] if change is None else list(Change.objects.of_write(change))
 
 
-def undo_of(changes: Sequence[Change]) -> Undo | None:
-    """Return how a write goes back, or None if it does not, such as a write of the API."""
-    if not changes:
-        return None
-    found = {undos.get(change.kind) for change in changes}
-    undo = found.pop() if len(found) == 1 else None
-    return undo if all(change.source == Source.ADMIN and not _is_step(change) for change in changes) else None
+def way_of(changes: Sequence[Change]) -> Way:
+    """Return how a write goes back. Writes of the API and of commands do not."""
+    if not changes or any(change.source != Source.ADMIN for change in changes):
+        return Way()
+    kinds = {change.kind for change in changes}
+    for kind in sorted(kinds & steps.keys()):
+        return steps[kind](changes)
+    found = {undos.get(kind) for kind in kinds}
+    return Way(found.pop() if len(found) == 1 else None)
 
 
-def _is_step(change: Change) -> bool:
-    return change.kind in steps and steps[change.kind](change)
-
-
-def goes_back(kind: str, revision: int) -> bool:
-    """Return whether a write that was just made in the admin can be undone. It is read for kinds with steps only."""
-    return undo_of(write_of(revision)) is not None if kind in steps else kind in undos
+def never(why_not: str) -> Callable[[Sequence[Change]], Way]:
+    """Return what to register as steps of a kind that never goes back."""
+    return lambda _changes: Way(why_not=why_not)
 
 
 def is_recent(changes: Sequence[Change], now: datetime) -> bool:
     return all(now - change.at <= UNDO_WITHIN for change in changes)
 
 
-def undo_write(revision: int, *, actor: Actor, at: datetime) -> list[Change]:
-    """Undo the write that made this change, and return its changes.
+def undo_write(revision: int, *, actor: Actor, at: datetime, is_attempt: bool = False) -> list[Change]:
+    """Undo the write that made this change, and return its changes. An attempt may leave out what takes long.
 
     Raises DomainError if that is not possible, because it is too late, or because something has changed since.
     """
     with writing(actor=actor, at=at, reason=_reason(revision)) as log:
         changes = write_of(revision)
-        undo = undo_of(changes)
-        if undo is None:
-            raise DomainError(ErrorCode.IN_USE, "This change cannot be undone.")
+        way = way_of(changes)
+        if way.undo is None:
+            raise DomainError(ErrorCode.IN_USE, way.why_not)
         if not is_recent(changes, at):
             minutes = UNDO_WITHIN // timedelta(minutes=1)
             message = f"It is too late to undo this change: {minutes} minutes have passed."
             raise DomainError(ErrorCode.IN_USE, message)
+        undo = way.attempt if is_attempt and way.attempt else way.undo
         undo(log, changes)
         return changes
 
@@ -85,7 +98,7 @@ def refusal_of_undo(revision: int, *, actor: Actor, at: datetime) -> DomainError
     """Return the error that undoing this write would raise now, or None. Nothing stays written."""
     try:
         with transaction.atomic():
-            undo_write(revision, actor=replace(actor, writes=None), at=at)
+            undo_write(revision, actor=replace(actor, writes=None), at=at, is_attempt=True)
             transaction.set_rollback(True)
     except DomainError as refusal:
         return refusal

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
+from config.change_log.undoing import Way, changed_since, require_as_written
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -141,11 +142,32 @@ def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> 
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
-        if key.revoked_at is None:
-            before = document(key)
-            key.revoked_at = log.at
-            _save(log, key, before, ["revoked_at"])
+        _revoke(log, key)
     return key
+
+
+def _revoke(log: Writing, key: ApiKey) -> None:
+    if key.revoked_at is None:
+        before = document(key)
+        key.revoked_at = log.at
+        _save(log, key, before, ["revoked_at"])
+
+
+def way_of(changes: Sequence[Change]) -> Way:
+    """Return how a write of keys goes back. Only a new key does, by being revoked."""
+    if any(change.before is not None for change in changes):
+        return Way(why_not="A revoked key stays revoked, because others may know its secret; create a new key instead.")
+    return Way(undo)
+
+
+def undo(log: Writing, changes: Sequence[Change]) -> None:
+    """Revoke keys that were created, if nobody has changed them since. Raises DomainError."""
+    for change in changes:
+        key = ApiKey.objects.select_related("environment").filter(pk=change.object_id).first()
+        if key is None:
+            raise changed_since("key", [change.key])
+        require_as_written("key", change, document(key))
+        _revoke(log, key)
 
 
 def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> None:

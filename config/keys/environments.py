@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from config.change_log.preconditions import changing
-from config.change_log.undoing import put_back, require_unchanged
+from config.change_log.undoing import Way, put_back, require_unchanged
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -101,21 +101,30 @@ def _save(log: Any, environment: Environment, **values: Any) -> None:
         log.append(KIND, object_id=environment.pk, key=environment.key, before=before, after=after)
 
 
-def is_step(change: Change) -> bool:
-    """Return whether a change is more than an edit: environments cannot be deleted, and one is always the default."""
-    before, after = change.before, change.after
-    return before is None or after is None or before["isDefault"] is not after["isDefault"]
+def way_of(changes: Sequence[Change]) -> Way:
+    """Return how a write of environments goes back. One that is new stays, because environments cannot be deleted."""
+    if any(change.before is None for change in changes):
+        return Way(why_not="An environment cannot be deleted, but you can rename it or leave it unused.")
+    return Way(undo)
 
 
 def undo(log: Writing, changes: Sequence[Change]) -> None:
     """Put back edits of environments, if nobody has changed them since. Raises DomainError."""
+    restored = []
     for change in changes:
         environment = Environment.objects.get(key=change.key)
         values = put_back(change.before or {}, change.after or {}, document(environment))
         require_unchanged("environment", [change.key] if values is None else [])
-        if values:
-            new = {"name": values["name"], "protected": values["protected"], "change_reason": values["changeReason"]}
-            _save(log, environment, **new)
+        restored.append((environment, values or {}))
+    for environment, values in sorted(restored, key=lambda pair: pair[1]["isDefault"]):  # never two defaults
+        _save(
+            log,
+            environment,
+            name=values["name"],
+            is_default=values["isDefault"],
+            protected=values["protected"],
+            change_reason=values["changeReason"],
+        )
 
 
 def document(environment: Environment) -> Document:

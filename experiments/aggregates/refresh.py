@@ -54,7 +54,7 @@ def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
     one statement, sums come from the totals alone, and the next refresh finds all rows after the mark again.
     """
     experiment = Experiment.objects.get(pk=state.pk)
-    if experiment.frozen_at is None:
+    if experiment.frozen_at is None and experiment.started_at is not None:  # its start may just have been undone
         mark = take_mark(Event._meta.db_table)
         # Compiling so many sums takes longer than computing them, and parallel workers halve the time.
         with planned(jit="off", parallel_tuple_cost="0"):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
 
 from config.database.group_commit import Handler, reads, writes
 from config.errors import DomainError, ErrorCode
@@ -44,6 +45,8 @@ _DECISIVE = (
 _SECOND = timedelta(seconds=1)
 _UNDER_WAY = timedelta(minutes=10)
 """No event takes longer than this from its receipt to its commit."""
+_START_IS_FINAL_AFTER = timedelta(hours=1)
+"""A start can be undone for ten minutes, and the clock of another host may be slow."""
 
 
 def assign(
@@ -61,7 +64,7 @@ def assign(
     exposure = assigned(experiment_id, user_id, variant, at, attributes, phase)
     variants = expose([exposure])
     if not variants:
-        raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, "The experiment has just been stopped.")
+        raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, "The experiment was just stopped, or its start undone.")
     return variants[experiment_id, user_id]
 
 
@@ -187,7 +190,8 @@ def _was_forced(until: datetime | None, event: Event) -> bool:
 def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
     """Return the experiments with these ids and keys, read from the database: no exposure may miss a start.
 
-    Drafts and stopped experiments are read once more with a lock, because they may be about to start or to reopen.
+    Drafts and stopped experiments are read once more with a lock, because they may be about to start or to reopen. So
+    are those that have just started, because their start may be about to be undone, and a draft has no exposures.
     """
     if not names:
         return []
@@ -196,10 +200,15 @@ def find_named(environment: Environment, names: Collection[str]) -> list[Experim
         called |= Q(pk__in=ids)
     named = Experiment.objects.filter(called, environment=environment).only(*_DECISIVE)
     experiments = list(named)
-    if any(experiment.status != Status.RUNNING for experiment in experiments):
-        share_experiments(named)
+    young = timezone.now() - _START_IS_FINAL_AFTER
+    if any(_may_change_soon(experiment, young) for experiment in experiments):
+        share_experiments(named, young)
         experiments = list(named.all())  # a new query, because the first has cached its rows
     return experiments
+
+
+def _may_change_soon(experiment: Experiment, young: datetime) -> bool:
+    return experiment.status != Status.RUNNING or experiment.started_at is None or experiment.started_at >= young
 
 
 def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -> list[str]:

@@ -102,7 +102,8 @@ def replace_with_attributes(exposures: Sequence[ExposureRow]) -> None:
 def insert_assigned(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
     """Insert exposures as `insert_new` does, and return the variant of each user; stored variants become final.
 
-    An exposure after a stop is not inserted, and its user is not in the answer. A stop that is under way is waited for.
+    An exposure after a stop, or to a draft whose start was undone, is not inserted, and its user is not in the answer.
+    A stop that is under way is waited for, and so is the undo of a start.
     """
     if is_distributed():
         with transaction.atomic(savepoint=False):
@@ -144,26 +145,30 @@ def stored_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
 
 
 def _counted(exposures: Sequence[ExposureRow]) -> list[ExposureRow]:
-    """Return those of the exposures that are not after a stop, and keep their experiments from being stopped.
+    """Return the exposures to started experiments that are not after a stop, and keep these from being stopped.
 
     A worker has no experiments, so no statement there could leave the others out.
     """
     named = Experiment.objects.filter(pk__in={exposure.experiment_id for exposure in exposures}).order_by("pk")
-    shared = share_rows(Rank.EXPERIMENTS, named.values_list("pk", "stopped_at", "frozen_at"), "KEY SHARE")
-    until = {pk: _LONG_AGO if frozen_at else stopped_at or _NEVER for pk, stopped_at, frozen_at in shared}
+    columns = named.values_list("pk", "started_at", "stopped_at", "frozen_at")
+    until = {
+        pk: stopped_at or _NEVER
+        for pk, started_at, stopped_at, frozen_at in share_rows(Rank.EXPERIMENTS, columns, "KEY SHARE")
+        if started_at and not frozen_at
+    }
     return [exposure for exposure in exposures if exposure.exposed_at <= until.get(exposure.experiment_id, _LONG_AGO)]
 
 
-_COUNTED = "(e.stopped_at IS NULL OR (e.frozen_at IS NULL AND {moment} <= e.stopped_at))"
+_COUNTED = "e.started_at IS NOT NULL AND (e.stopped_at IS NULL OR (e.frozen_at IS NULL AND {moment} <= e.stopped_at))"
 _ONLY_COUNTED = {
-    # The lock waits for a stop, which then decides: PostgreSQL compares with the row that it left.
+    # The lock waits for a stop or an undo, which then decides: PostgreSQL compares with the row that it left.
     "postgresql": f"JOIN {Experiment._meta.db_table} e ON e.id = (given ->> 0)::uuid AND "
     + _COUNTED.format(moment=f"(given ->> {_COLUMNS.index('exposed_at')})::timestamptz")
     + " FOR KEY SHARE OF e",
     "sqlite": f"JOIN {Experiment._meta.db_table} e ON e.id = given.experiment_id AND "
     + _COUNTED.format(moment="given.exposed_at"),
 }
-"""What of an insert counts, as far as a stop matters."""
+"""What of an insert counts, as far as a stop or the undo of a start matters."""
 
 
 def _insert(rows: Sequence[ExposureRow], conflict: str, *, only: str = "") -> list[Any]:

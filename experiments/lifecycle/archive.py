@@ -30,7 +30,7 @@ def archive_experiment(
     with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
         if experiment.archived_at is None:
-            _set_archived(log, experiment, log.at)
+            _save(log, experiment, log.at)
     return experiment
 
 
@@ -50,10 +50,19 @@ def unarchive_experiment(
     with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         _require_not_running(experiment, ", so it is not archived")
         if experiment.archived_at is not None:
-            if experiment.status == Status.DRAFT:
-                require_free(experiment)
-            _set_archived(log, experiment, None)
+            set_archived(log, experiment, None)
     return experiment
+
+
+def set_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
+    """Put an experiment back into the archive, as of a moment, or take it out of it, in the transaction of the log.
+
+    Raises DomainError as `archive_experiment` and `unarchive_experiment` do.
+    """
+    _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
+    if moment is None and experiment.status == Status.DRAFT:
+        require_free(experiment)
+    _save(log, experiment, moment)
 
 
 def _require_not_running(experiment: Experiment, consequence: str) -> None:
@@ -61,7 +70,7 @@ def _require_not_running(experiment: Experiment, consequence: str) -> None:
         raise DomainError(ErrorCode.INVALID_TRANSITION, f"The experiment is running{consequence}.")
 
 
-def _set_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
+def _save(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
     before = document(experiment)
     experiment.archived_at = moment
     experiment.save(update_fields=["archived_at"])

@@ -60,11 +60,21 @@ def create_experiment(
         if Experiment.objects.in_environment(environment).filter(key=key).exists():
             message = f"An experiment with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        tuning_size = tuning_size_of(design)
-        experiment = Experiment(key=key, environment=environment, created_at=log.at, tuning_size=tuning_size, **design)
-        _check_surroundings(experiment, design)
-        experiment.save(force_insert=True)
-        log_change(log, experiment, before=None)
+        return insert(log, key, environment, design, created_at=log.at)
+
+
+def insert(log: Writing, key: str, environment: Environment, design: Mapping[str, Any], **columns: Any) -> Experiment:
+    """Insert a draft with a design that was checked, and append its change.
+
+    `columns` are those that no design has. Raises ValidationFailed or DomainError if the draft does not fit the
+    segments, flags and experiments that exist. An archived one holds no part of a group.
+    """
+    values = {**new_design(), **_without_nulls(design)}
+    tuning_size = tuning_size_of(values)
+    experiment = Experiment(key=key, environment=environment, tuning_size=tuning_size, **values, **columns)
+    _check_surroundings(experiment, values.keys() - ({"group"} if experiment.archived_at else set()))
+    experiment.save(force_insert=True)
+    log_change(log, experiment, before=None)
     return experiment
 
 

@@ -15,7 +15,7 @@ from config.database.locks import Rank, lock_environment, lock_rows
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
-from config.timestamps import format_timestamp
+from config.timestamps import format_timestamp, parse_timestamp
 from experiments.design.groups import require_free
 from experiments.design.segment_refs import check_segments
 from experiments.exposures.forced_variants import remove_forced_exposures
@@ -122,26 +122,56 @@ def reopen_experiment(
     `experiment_locked` if its flag was changed after the stop.
     """
     with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
-        lock_environment(environment)  # as at a start, a user who is being erased must not be exposed again
-        require_current(experiment)
-        stopped_at = _require_reopenable(experiment, log.at)
-        lock_aggregates([experiment.pk])
-        AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
-        written = (experiment.decision or {}).get("flag")
-        columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
-        change_status(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
-        if written:
-            flag_rule.restore_rules(log, experiment, written)
-        open_phase_after_stop(log, experiment)
-        record_reported_meanwhile(experiment, stopped_at)
-        remove_forced_exposures(experiment)  # of users who became testers while the results were frozen
+        reopen(log, experiment)
     return experiment
+
+
+def reopen(log: Writing, experiment: Experiment) -> None:
+    """Let a stopped experiment run again in the transaction of the log, as `reopen_experiment` does."""
+    # As at a start, a user who is being erased must not be exposed again.
+    lock_environment(experiment.environment)
+    stopped_at = _require_reopenable(experiment, log.at)
+    lock_aggregates([experiment.pk])
+    AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
+    _run_again(log, experiment)
+    record_reported_meanwhile(experiment, stopped_at)
+    remove_forced_exposures(experiment)  # of users who became testers while the results were frozen
+
+
+def try_to_reopen(log: Writing, experiment: Experiment) -> None:
+    """Raise what `reopen` would raise. The caller rolls back what this writes, and no exposures are read."""
+    _require_reopenable(experiment, log.at)
+    _run_again(log, experiment)
+
+
+def stop_again(log: Writing, experiment: Experiment, stopped: Document) -> None:
+    """Stop a reopened experiment without a winner, at the moment of its document `stopped`, from before that."""
+    written = flag_rule.remove_rule(log, experiment)
+    decision = stopped.get("decision")
+    change_status(
+        log,
+        experiment,
+        Status.RUNNING,
+        Status.STOPPED,
+        stopped_at=parse_timestamp(stopped["stoppedAt"]),
+        decision={**(decision or {}), "flag": written} if written else decision,
+    )
 
 
 def is_reopenable(experiment: Experiment, at: datetime) -> bool:
     """Return whether the experiment was stopped recently enough. `reopen_experiment` checks the rest."""
     stopped_at = experiment.stopped_at
     return stopped_at is not None and at <= stopped_at + REOPENABLE_FOR
+
+
+def _run_again(log: Writing, experiment: Experiment) -> None:
+    """Change the status and the flag of an experiment that can be reopened."""
+    written = (experiment.decision or {}).get("flag")
+    columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
+    change_status(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
+    if written:
+        flag_rule.restore_rules(log, experiment, written)
+    open_phase_after_stop(log, experiment)
 
 
 def _compute_results(experiment: Experiment, at: datetime) -> None:
@@ -314,6 +344,7 @@ def _lift(comparison: Any) -> Document | None:
 
 
 def _require_reopenable(experiment: Experiment, at: datetime) -> datetime:
+    require_current(experiment)
     stopped_at = experiment.stopped_at
     if stopped_at is None:
         message = f"The experiment is {experiment.status}; only a stopped experiment can be reopened."

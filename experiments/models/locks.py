@@ -72,13 +72,16 @@ def lock_experiment(experiment: Experiment) -> Experiment:
     return locked
 
 
-def share_experiments(named: ExperimentQuerySet) -> None:
+def share_experiments(named: ExperimentQuerySet, young: datetime) -> None:
     """Keep drafts from being started and stopped experiments from being reopened in this transaction.
 
-    A draft is locked for writing, which waits for a start that is under way; rows that refer to it can be inserted
+    Nor is a start since the moment `young` undone. One that is being undone leaves a draft, so drafts come second. A
+    draft is locked for writing, which waits for a start that is under way; rows that refer to it can be inserted
     meanwhile, or their check would wait for this transaction, which may be waiting for theirs. Stopped experiments are
     shared, because old clients go on reporting for weeks.
     """
+    started = named.filter(status=Status.RUNNING, started_at__gte=young)
+    share_rows(Rank.EXPERIMENTS, started.order_by("pk").values_list("pk"), "KEY SHARE")
     lock_rows(Rank.EXPERIMENTS, named.filter(status=Status.DRAFT).order_by("pk"), no_key=True)
     share_rows(Rank.EXPERIMENTS, named.filter(status=Status.STOPPED).order_by("pk").values_list("pk"), "SHARE")
 

@@ -101,10 +101,34 @@ def test_key__revoked__is_refused_from_the_next_request_on(production: Environme
     where = reverse("admin:config_apikey_revoke", args=[key.pk])
     assert "cannot be undone" in text_of(client.get(where))
     before = revision()
-    assert messages_of(client.post(where, {"reason": "Leaked"})) == ["The key Shop is revoked."]
+    why = "A revoked key stays revoked, because others may know its secret; create a new key instead."
+    assert messages_of(client.post(where, {"reason": "Leaked"})) == [f"The key Shop is revoked. {why}"]
+    assert why in text_of(client.get(reverse("admin:config_change_change", args=[revision()])))
     assert api.get("/v1/flags").status_code == 401
     change = only_change(after=before)
     assert (change.source, change.reason) == (Source.ADMIN, "Leaked")
+
+
+def test_key__new__is_undone_by_being_revoked(production: Environment) -> None:
+    client, sent = sign_in(), {"name": "Shop", "environment": production.pk, "scope": "client"}
+    page = client.post("/admin/config/apikey/add/", sent)
+    made = revision()
+    undo = reverse("admin:config_change_undo", args=[made])
+    assert "The key Shop is created. Undo" in text_of(page)
+    assert undo in page.content.decode()
+    assert messages_of(client.post(undo))[-1].startswith("The change of Shop is undone. A revoked key stays revoked")
+    assert ApiKey.objects.get().revoked_at is not None
+    assert "The key Shop has changed since" in messages_of(client.post(undo))[-1]
+
+
+def test_key__new_with_common__is_undone_only_by_users_who_may_change_what_is_common(production: Environment) -> None:
+    sent = {"name": "Shop", "environment": production.pk, "scope": "manage", "common": "on"}
+    sign_in(username="root").post("/admin/config/apikey/add/", sent)
+    undo = reverse("admin:config_change_undo", args=[revision()])
+    rights = ("config.view_apikey", "config.change_apikey", "config.view_change")
+    assert sign_in(*rights, username="eve").post(undo).status_code == 403
+    sign_in(*rights, *COMMON_PERMISSIONS, username="ann").post(undo)
+    assert ApiKey.objects.get().revoked_at is not None
 
 
 def test_key__is_never_edited_or_deleted(key: ApiKey) -> None:

@@ -161,17 +161,37 @@ def test_environment__edited__is_undone__until_it_changes(staging: Environment) 
     assert (now.name, now.protected, now.change_reason) == ("Staging", False, "optional")
 
 
-@pytest.mark.parametrize("page", ["add", "change"])
-def test_environment__new_or_the_default__is_not_undone(staging: Environment, page: str) -> None:
-    client = sign_in()
-    where = reverse(f"admin:config_environment_{page}", args=[] if page == "add" else [staging.pk])
-    client.post(where, {"key": "qa", "name": "Staging", "is_default": "on", "version": staging.etag})
-    shown = client.get(reverse("admin:config_environment_changelist")).content.decode()
-    write = Change.objects.latest("revision").write
-    assert f"/admin/config/change/{write}/change/" in shown
+def test_environment__new__is_not_undone(db: None) -> None:
+    client, why = sign_in(), "An environment cannot be deleted, but you can rename it or leave it unused."
+    client.post(reverse("admin:config_environment_add"), {"key": "qa", "name": "<Quality>", "change_reason": "none"})
+    page = client.get(reverse("admin:config_environment_changelist"))
+    shown = page.content.decode()
+    assert f"&lt;Quality&gt;</a>” was added successfully. {why}" in shown
+    assert f"/admin/config/change/{revision()}/change/" in shown
     assert "/undo/" not in shown
+    assert why in text_of(client.get(reverse("admin:config_change_change", args=[revision()])))
     refused = client.post(reverse("admin:config_change_undo", args=[revision()]))
-    assert messages_of(refused)[-1] == "This change cannot be undone. Nothing was changed."
+    assert messages_of(refused)[-1] == f"{why} Nothing was changed."
+
+
+def test_environment__another_default__is_undone(production: Environment, staging: Environment) -> None:
+    client, where = sign_in(), reverse("admin:config_environment_change", args=[staging.pk])
+    sent = {"name": "Stage", "is_default": "on", "change_reason": "optional", "version": staging.etag}
+    shown = client.get(client.post(where, sent).url).content.decode()
+    made = revision()
+    assert Environment.objects.default() == staging
+    undo = reverse("admin:config_change_undo", args=[Change.objects.latest("revision").write])
+    assert undo in shown
+    client.post(undo)
+    staging.refresh_from_db()
+    assert (Environment.objects.default(), staging.name) == (production, "Staging")
+    client.post(reverse("admin:config_change_undo", args=[revision()]))
+    staging.refresh_from_db()
+    assert (Environment.objects.default(), staging.name) == (staging, "Stage")
+    trial = create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON)
+    update_environment(trial, is_default=True, actor=ACTOR, at=NOON)
+    assert "has changed since" in messages_of(client.post(reverse("admin:config_change_undo", args=[made])))[-1]
+    assert Environment.objects.default() == trial
 
 
 def test_environment__the_default_no_longer__is_refused(production: Environment) -> None:

@@ -1,8 +1,6 @@
-"""Undoing changes of metrics and experiments that were made in the admin, and what does not go back."""
+"""Undoing changes of metrics and edits of experiments that were made in the admin. `test_undo_of_steps` has steps."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -89,18 +87,3 @@ def test_draft__edited_or_created__is_undone(production: Environment) -> None:
     assert experiment_document(get_experiment("e", production)) == then
     assert undo(client, created) == "The change of e is undone."
     assert not Experiment.objects.exists()
-
-
-def test_steps_of_experiments_and_keys__are_not_undone(production: Environment) -> None:
-    experiment = ExperimentFactory()
-    client: Any = sign_in()
-    start = reverse("admin:experiments_experiment_start", args=[experiment.pk])
-    done = client.post(start, {"opened_in": "production"})
-    made, shown = revision(), client.get(done.url).content.decode()
-    assert f'href="/admin/config/change/{made}/change/"' in shown
-    assert "/undo/" not in shown
-    assert undo(client, made) == "This change cannot be undone. Nothing was changed."
-    add = reverse("admin:config_apikey_add")
-    client.post(add, filled(client, add, name="k", environment=production.pk, scope="client"))
-    assert revision() == made + 1
-    assert undo(client) == "This change cannot be undone. Nothing was changed."
