@@ -18,12 +18,14 @@ from flags.words.rules import describe_condition
 
 
 def _headline(before: Document, after: Document, _at: datetime) -> tuple[Sequence[str], Collection[str]]:
-    """Sum up a step of an experiment: its start, its end, and that it goes on."""
+    """Sum up a step of an experiment: its start or the undo of it, its end, and that it goes on."""
     step = (before.get("status"), after.get("status"))
     if step == ("draft", "running"):
         return ["Start the experiment"], ("status", "startedAt")
     if step == ("running", "stopped"):
         return [_end(after)], ("status", "stoppedAt", "winner")
+    if step == ("running", "draft"):
+        return ["Take back the start of the experiment"], ("status", "startedAt")
     if step == ("stopped", "running"):
         return ["Reopen the experiment"], ("status", "stoppedAt", "winner")
     return (), ()

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
+from tests.factories import ExperimentFactory
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
@@ -37,3 +38,28 @@ def test_flags__switched_together__go_back_by_one_press(visit: Visit) -> None:
     expect(page.get_by_text("The 2 changes are undone.")).to_be_visible()
     assert stored("one").enabled is stored("two").enabled is True
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+
+
+@BOTH
+def test_experiment__started_and_stopped_by_mistake__goes_back_by_one_press_each(visit: Visit) -> None:
+    page = visit.page
+    flag_in_production(enabled=True)
+    flag = {"key": "new-checkout", "serves": {"control": False, "green": True}}
+    experiment = ExperimentFactory(key="checkout", flag=flag)
+    visit.open(f"/admin/experiments/experiment/{experiment.pk}/change/")
+
+    for step, button, message, undone in (
+        ("Start", "Start the experiment", "checkout is running.", "draft"),
+        ("Start", "Start the experiment", "checkout is running.", None),
+        ("Stop", "Stop the experiment", "checkout is stopped.", "running"),
+    ):
+        page.get_by_role("link", name=step, exact=True).first.press("Enter")
+        page.get_by_role("button", name=button).press("Enter")
+        expect(page.get_by_text(message, exact=True)).to_be_visible()
+        if undone:
+            page.get_by_role("button", name="Undo").press("Enter")
+            expect(page.get_by_text("The 2 changes are undone.")).to_be_visible()
+            experiment.refresh_from_db()
+            assert experiment.status == undone
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+    assert [rule["type"] for rule in stored().rules] == ["experiment"]

@@ -26,6 +26,7 @@ def told(before: Any, after: Any, words: Any = EXPERIMENT_WORDS) -> list[str]:
     ("before", "after", "expected"),
     [
         (DRAFT, RUNNING, ["Started the experiment"]),
+        (RUNNING, DRAFT, ["Took back the start of the experiment"]),
         (RUNNING, STOPPED, ["Stopped the experiment without a winner"]),
         (RUNNING, {**STOPPED, "winner": "green"}, ["Stopped the experiment with green as the winner"]),
         (STOPPED, RUNNING, ["Reopened the experiment"]),
