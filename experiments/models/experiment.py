@@ -28,7 +28,7 @@ REOPENABLE_FOR = timedelta(days=30)
 
 
 class Status(models.TextChoices):
-    """The statuses of an experiment, in their order. Reopening leads from stopped back to running."""
+    """The statuses of an experiment, in their order. Reopening and the undo of a start lead back by one."""
 
     DRAFT = "draft", "Draft"
     RUNNING = "running", "Running"

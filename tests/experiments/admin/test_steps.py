@@ -144,7 +144,8 @@ def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(produc
     sent = {**WEIGHTS, "percentage": "60", "conditions": "[]", "reason": "No harm seen", **HERE}
     response = sign_in().post(address("new_phase", experiment), sent)
 
-    assert messages_of(response) == ["A new phase of e has started."]
+    why = "A phase cannot be undone; to assign users as before, open another one."
+    assert messages_of(response) == [f"A new phase of e has started. {why}"]
     phases = get_experiment("e", production).phases
     assert [(phase["percentage"], phase["reason"]) for phase in phases] == [(20, ""), (60, "No harm seen")]
     assert flag_rules(production)[0]["percentage"] == 60
@@ -204,7 +205,8 @@ def test_reopen__confirmed__runs_again(production: Environment) -> None:
     assert "green is no longer the winner" in text_of(client.get(address("reopen", experiment)))
     response = client.post(address("reopen", experiment), {"reason": "Too early", **HERE})
 
-    assert messages_of(response) == ["e is running again."]
+    why = "The results of e are no longer frozen; to take this back, ship green again."
+    assert messages_of(response) == [f"e is running again. {why}"]
     assert get_experiment("e", production).status == "running"
 
 
