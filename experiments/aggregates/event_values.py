@@ -12,7 +12,7 @@ from events.models import Event
 from experiments.aggregates.dialects import fetch, fetch_in_chunks, planned
 from experiments.aggregates.event_conditions import is_of
 from experiments.aggregates.metric_columns import Put, amount_of, window_of
-from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
+from experiments.aggregates.statements import TotalsQuery
 from experiments.aggregates.value_counts import Key, ValueCounts
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
@@ -70,10 +70,12 @@ class EventValuesQuery(TotalsQuery):
         return {key: EventValues.of(*both) for key, both in columns.items()}
 
     def rows(self) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the keys, the user id and the value of each event. Call it within a transaction."""
-        # With nested loops, PostgreSQL without statistics compares every user with every event, which takes minutes.
-        # A cursor would have it prefer plans whose first rows come soon.
-        with planned(**IN_ONE_PASS, cursor_tuple_fraction="1"):
+        """Yield the keys, the user id and the value of each event.
+
+        Call it within a transaction, with PostgreSQL `planned` for one pass.
+        """
+        # A cursor would have PostgreSQL prefer plans whose first rows come soon.
+        with planned(cursor_tuple_fraction="1"):
             yield from fetch_in_chunks(self._valued(), self.parameters)
 
     def _valued(self) -> str:

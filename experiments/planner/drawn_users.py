@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
-from experiments.aggregates.dialects import Parameters, fetch_in_chunks
+from experiments.aggregates.dialects import Parameters, fetch_in_chunks, planned
 from experiments.aggregates.event_values import EventValuesQuery
 from experiments.aggregates.metric_columns import Layout, Put
+from experiments.aggregates.statements import IN_ONE_PASS
 from experiments.aggregates.variant_sums import read_caps
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, UserTotal
@@ -48,8 +49,9 @@ class DrawnUsers:
     def read_values(self, metric_index: int) -> Iterator[tuple[str, float]]:
         """Yield the user id and the value of each event that a quantile with this index counts."""
         query = EventValuesQuery(self._experiment, self._definitions[metric_index], self._rows, ["variant"], None)
-        for _, user_id, value in query.rows():
-            yield user_id, value
+        with planned(**IN_ONE_PASS):
+            for _, user_id, value in query.rows():
+                yield user_id, value
 
     def _rows(self, put: Put) -> str:
         """Return SQL for the totals of the users, to follow FROM."""
