@@ -129,7 +129,8 @@ def take_mark(table: str = "") -> str:
     """Return a mark: every row that counts as old by it is visible to the next statements of this
     transaction, and to all later ones.
 
-    If the mark is stored, this transaction must commit. `are_divided` needs marks for the rows of a table.
+    If the mark is stored, this transaction must commit. `are_divided` and `can_tell_new_rows` need marks for the rows
+    of a table.
     """
     if is_distributed():
         return _take_distributed_mark()
@@ -281,31 +282,36 @@ def arrived_in_doubt(since: str, until: str, column: str) -> tuple[str, list[Any
     return f"{column} = ANY (%s::bigint[])", [[*_Snapshot(since).own, *_Snapshot(until).own]]
 
 
-def can_tell_new_rows(mark: str, ahead: int | None) -> bool:
-    """Return whether `arrived_by` is right for this mark; `ahead` is what `find_foreign_arrival` returned with it.
+def can_tell_new_rows(mark: str) -> bool:
+    """Return whether `arrived_by` is right for this mark for one table.
 
-    It cannot tell the rows of the transaction that took the mark, and those of another database, from new ones.
+    It cannot tell the rows of the transaction that took the mark from new ones, nor what `are_restored_rows_reached`
+    speaks of.
     """
     if connection.vendor != "postgresql":
         return True
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT COALESCE(pg_current_xact_id_if_assigned()::text, '0'), {_NEWEST}")
-        [own, newest] = cursor.fetchone()
-    return mark.split(" ")[2] not in {own} - {"0"} and (ahead is None or newest < ahead)
+        cursor.execute("SELECT COALESCE(pg_current_xact_id_if_assigned()::text::bigint, 0)")
+        [current] = cursor.fetchone()
+    return current not in _Snapshot(mark).own and not are_restored_rows_reached(mark)
 
 
-def find_foreign_arrival(table: str) -> int | None:
-    """Return the first arrival in a table that is ahead of the transactions of this database, or None.
+def are_restored_rows_reached(mark: str) -> bool:
+    """Return whether transactions have reached numbers that rows had in another database, from which they were
+    restored, since a mark for their table.
 
-    Only rows that were restored from another database have one. Where tables are spread, none has, because they were
-    forgotten before, and nothing is restored there.
+    From then on, `arrived_by` takes these rows for new ones. Where tables are spread, no row has such a number, because
+    they were forgotten before, and nothing is restored there.
     """
-    if connection.vendor != "postgresql" or is_distributed():
-        return None
+    if connection.vendor != "postgresql":
+        return False
+    restored = _Snapshot(mark).restored
+    if restored is None:
+        return False
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT MIN(arrival) FROM {table} WHERE arrival > {_NEWEST}")  # noqa: S608 (no data)
-        [arrival] = cursor.fetchone()
-    return None if arrival is None else int(arrival)
+        cursor.execute(f"SELECT {_NEWEST} >= %s", [restored])
+        [are_reached] = cursor.fetchone()
+    return bool(are_reached)
 
 
 def has_foreign_arrivals(table: str) -> bool:

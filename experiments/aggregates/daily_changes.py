@@ -13,10 +13,9 @@ from typing import Any
 
 from django.db import transaction
 
-from config.database.commit_order import can_tell_new_rows, find_foreign_arrival
+from config.database.commit_order import are_restored_rows_reached, can_tell_new_rows
 from config.database.timeouts import long_statements
 from config.documents import Document
-from events.models import Event
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.history_statements import ChangesQuery, NegativeAmountsQuery
 from experiments.aggregates.marks import plain_mark
@@ -91,11 +90,11 @@ def forget_in_series(state: AggregateState, experiment: Experiment, user_id: str
     if not has_series(state):
         return
     note_outdated(state, [user_id])
-    if not _can_tell_events(state):
-        invalidate_series(state)
-        return
     change, before = Change(), _changes_before(state, experiment, stored_metrics(experiment))
     change.add(-1, before.changes(before.exposures_of_outdated(user_id), _caps(_series(state))))
+    if not _can_tell_events(state):  # asked last, because the answer may change meanwhile
+        invalidate_series(state)
+        return
     store_change(DailyChange, experiment.pk, change)
     SeriesUser.objects.filter(experiment=experiment, user_id=user_id).delete()
 
@@ -133,6 +132,8 @@ def _update(state: AggregateState, experiment: Experiment, until: date) -> None:
     if corrected:
         _correct(state, experiment, corrected, change)
         _extend(state, experiment, corrected, until, change)
+        if are_restored_rows_reached(_series(state)["mark"]) or are_restored_rows_reached(plain_mark(state.mark)):
+            change, corrected = Change(), set()
     if afresh := metrics - corrected:
         DailyChange.objects.filter(experiment=experiment, metric__in=afresh).delete()
         change.add(1, _computed_afresh(state, experiment, afresh, until))
@@ -140,7 +141,6 @@ def _update(state: AggregateState, experiment: Experiment, until: date) -> None:
     SeriesUser.objects.filter(experiment=experiment).delete()
     state.series = {
         "mark": plain_mark(state.mark),
-        "ahead": find_foreign_arrival(Event._meta.db_table),
         "caps": state.caps,
         "until": until.isoformat(),
         "falling": sorted(falling),
@@ -148,8 +148,20 @@ def _update(state: AggregateState, experiment: Experiment, until: date) -> None:
 
 
 def _computed_afresh(state: AggregateState, experiment: Experiment, metrics: Collection[int], until: date) -> DailySums:
-    """Return the daily changes of these metrics, from the events that the totals count."""
-    query = ChangesQuery(experiment, metrics, until, plain_mark(state.mark))
+    """Return the daily changes of these metrics, from the events that the totals count.
+
+    Where those cannot be distinguished from later ones, it counts the later ones, too. Then nothing corrects the
+    changes: they are computed again the next time.
+    """
+    mark = plain_mark(state.mark)
+    counted = _computed_by(mark, state, experiment, metrics, until)
+    return _computed_by("", state, experiment, metrics, until) if are_restored_rows_reached(mark) else counted
+
+
+def _computed_by(
+    mark: str, state: AggregateState, experiment: Experiment, metrics: Collection[int], until: date
+) -> DailySums:
+    query = ChangesQuery(experiment, metrics, until, mark)
     with planned(**IN_ONE_SORTED_PASS):
         return query.changes(query.exposures_of_totals(), _caps({"caps": state.caps}))
 
@@ -160,7 +172,7 @@ def _can_correct(state: AggregateState) -> bool:
 
 
 def _can_tell_events(state: AggregateState) -> bool:
-    return can_tell_new_rows(_series(state)["mark"], _series(state)["ahead"])
+    return can_tell_new_rows(_series(state)["mark"])
 
 
 def _series(state: AggregateState) -> Document:

@@ -18,7 +18,6 @@ from config.database.commit_order import (
     arrived_by,
     arrived_since,
     can_tell_new_rows,
-    find_foreign_arrival,
     is_mark_of_this_database,
     take_mark,
 )
@@ -262,7 +261,7 @@ def test_arrived_by__rows_before_and_after_the_mark__are_the_earlier_ones(produc
 
     assert seen_by(first) == ["a", "b"]
     assert seen_by(second) == ["a", "b", "c"]
-    assert can_tell_new_rows(first, find_foreign_arrival("events_event"))
+    assert can_tell_new_rows(first)
 
 
 @on_postgresql
@@ -292,23 +291,6 @@ def test_arrived_by__rows_of_the_transaction_that_took_the_mark__are_among_them(
         record(happen("a"), production)
         mark = take_mark()
         assert seen_by(mark) == ["a"]
-        assert can_tell_new_rows(mark, None) == (connection.vendor != "postgresql")
+        assert can_tell_new_rows(mark) == (connection.vendor != "postgresql")
     assert seen_by(mark) == ["a"]
-    assert can_tell_new_rows(mark, None)
-
-
-@pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
-@on_postgresql
-def test_can_tell_new_rows__rows_restored_from_another_database__until_transactions_reach_them(
-    production: Environment,
-) -> None:
-    record(happen("a", "b"), production)
-    mark = look()
-    newest = Event.objects.latest("arrival").arrival
-    Event.objects.filter(user_id="a").update(arrival=newest + 1_000_000)
-    Event.objects.filter(user_id="b").update(arrival=newest + 2_000_000)
-    ahead = find_foreign_arrival("events_event")
-
-    assert ahead == newest + 1_000_000
-    assert can_tell_new_rows(mark, ahead)
-    assert not can_tell_new_rows(mark, newest)
+    assert can_tell_new_rows(mark)

@@ -10,7 +10,14 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from config.database.commit_order import are_divided, arrived_between, arrived_in_doubt, take_mark
+from config.database.commit_order import (
+    are_divided,
+    are_restored_rows_reached,
+    arrived_between,
+    arrived_in_doubt,
+    can_tell_new_rows,
+    take_mark,
+)
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import record
@@ -121,3 +128,21 @@ def test_are_divided__rows_of_this_database__always(production: Environment) -> 
     record(happen("a"), production)
 
     assert are_divided(mark, look_at_events())
+
+
+@pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
+@on_postgresql
+def test_can_tell_new_rows__rows_restored_from_another_database__until_transactions_reach_them(
+    production: Environment,
+) -> None:
+    record(happen("a", "b"), production)
+    of_own_rows = look_at_events()
+    ahead = restore_ahead(Event.objects.all())
+    mark = look_at_events()
+
+    assert can_tell_new_rows(mark)
+    assert not are_restored_rows_reached(mark)
+    reach(ahead)
+    assert not can_tell_new_rows(mark)
+    assert are_restored_rows_reached(mark)
+    assert can_tell_new_rows(of_own_rows)
