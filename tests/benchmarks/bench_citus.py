@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from tests.system.cluster import own_cluster
 from tests.system.server import Server, serving
 
 WORKERS, THREADS, CONNECTIONS = 2, 10, 32
-ROUNDS, SECONDS = 5, 3
+ROUNDS, SECONDS = 7, 6
 HTTP_CLIENTS, BATCHES_A_ROUND = 4, 80
 USERS, EVENTS = 100_000, 1_000_000
 LEAST_OF_EVENTS, MOST_FROM_TOTALS, MOST_FROM_SCRATCH = 0.5, 3.0, 1.5
@@ -81,12 +81,18 @@ def measure_events(plain: Server, citus: Server) -> Rounds:
         start_experiment(server)
         seconds_of_batches(server)  # not recorded: a warm-up
     batches, singles = [], []
-    for _ in range(ROUNDS):
-        of_plain, of_citus = map(seconds_of_batches, both)
+    for number in range(ROUNDS):
+        of_plain, of_citus = each_in_turn(seconds_of_batches, both, number)
         batches.append(of_plain / of_citus)
-        of_plain, of_citus = map(singles_a_second, both)
+        of_plain, of_citus = each_in_turn(singles_a_second, both, number)
         singles.append(of_citus / of_plain)
     return {"batches": batches, "single events": singles}
+
+
+def each_in_turn(measure: Callable[[Server], float], servers: Sequence[Server], number: int) -> list[float]:
+    """Measure the servers, of which each comes first in every other round. A checkpoint of one may slow the next."""
+    step = -1 if number % 2 else 1
+    return [measure(server) for server in servers[::step]][::step]
 
 
 def seconds_of_batches(server: Server) -> float:
@@ -99,7 +105,10 @@ def seconds_of_batches(server: Server) -> float:
 def singles_a_second(server: Server) -> float:
     request, pids = make_event(server)
     sample = press(request, pids, seconds=SECONDS, connections=CONNECTIONS)
-    print(f"    {sample.requests_a_second:,.0f} single events/s, p99 {sample.milliseconds_99:.0f} ms")
+    print(
+        f"    {sample.requests_a_second:,.0f} single events/s, p99 {sample.milliseconds_99:.0f} ms, "
+        f"{sample.microseconds_a_request:.0f} us of CPU each in the service"
+    )
     return sample.requests_a_second
 
 
