@@ -22,6 +22,7 @@ from config.admin.site import Confirmation, button, writer_here
 from config.errors import DomainError
 from config.models import ReasonSetting
 from experiments.admin.guided import GuidedPages
+from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import build_panel
 from experiments.admin.ship_form import ShipForm
 from experiments.admin.words import describe_position, describe_split
@@ -110,8 +111,12 @@ _FITTING: Mapping[Status, tuple[str, ...]] = {
 }
 
 
-class StepPages(GuidedPages):
+class StepPages(GuidedPages, ResultPages):
     """The pages of the steps. The domain refuses a step that cannot be taken."""
+
+    def results_context(self, request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
+        may_ship = self.has_change_permission(request, experiment) and "ship" in _fitting_steps(request, experiment)
+        return {**super().results_context(request, experiment), "may_ship": may_ship}
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         experiment = self.find(request, str(object_id))

@@ -58,6 +58,15 @@ def test_experiment__on_each_page__leads_to_its_flag_metrics_users_and_history(r
         assert client.get(target).status_code == 200, target
 
 
+def test_results__lead_to_shipping__while_this_person_can_ship(running: Experiment) -> None:
+    ship = f'href="{reverse("admin:experiments_experiment_ship", args=[running.pk])}"'
+    change = ("experiments.view_experiment", "experiments.change_experiment", "flags.view_flag")
+    for username, rights, leads in (("root", (), 1), ("eve", change[:1], 0), ("bo", change, 0)):  # the flag is not bo's
+        assert sign_in(*rights, username=username).get(address(running)).content.decode().count(ship) == leads, username
+    stopped = ExperimentFactory(key="old", running=True, stopped_at=NOON)
+    assert "Ship a variant" not in text_of(sign_in().get(address(stopped)))
+
+
 def test_links__without_rights__are_plain_words(running: Experiment) -> None:
     client = sign_in("experiments.view_experiment")
     page = client.get(address(running))
