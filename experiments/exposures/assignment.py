@@ -245,14 +245,15 @@ def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, Sto
         return remembered
 
 
-def record(environment: Environment, experiment: str, variant: str, context: Context) -> str:
+def record(environment: Environment, experiment: str, variant: str, context: Context) -> str | None:
     """Store the exposure of a user to whom a flag served a variant, and return the variant that counts.
 
-    While the database is away, nothing is stored. The next evaluation for the user will be.
+    Return None if the experiment was stopped, or its start undone, since the flag was evaluated. While the database
+    is away, nothing is stored. The next evaluation for the user will be.
     """
     assigner = assigners.state.get((environment.key, experiment))
-    if assigner is None or assigner.status != Status.RUNNING:  # stopped since the flag was evaluated
-        return variant
+    if assigner is None or assigner.status != Status.RUNNING:
+        return None
     key = assigner.id, context.user_id
     cached = _variants_as_known([key]).get(key)
     if cached is not None and cached.is_final:
@@ -264,7 +265,7 @@ def record(environment: Environment, experiment: str, variant: str, context: Con
     except DomainError as error:
         if error.code is not ErrorCode.EXPERIMENT_NOT_RUNNING:
             raise
-        return variant  # stopped since the flag was evaluated
+        return None
     except Error as error:
         if not is_outage(error):
             raise

@@ -27,20 +27,18 @@ def evaluate_one(request: EvaluationRequest, flag_key: str, caller: Caller, at: 
     Raises DomainError `flag_not_found`.
     """
     environment = caller.environment
-    configuration = snapshot.configuration(environment.key)
-    flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
-    if flag is None:
-        raise flag_not_found(flag_key)
-    context = Context(request.userId, request.attributes, configuration, at)
-    if configuration.experiments:
-        exposures.load_assignments(environment, context, [flag_key])
-    evaluation = evaluate(flag, context)
-    participation = evaluation.participation
-    if participation and not exposures.record_exposure(environment, context, participation):
-        evaluation = evaluate(flag, context)
-    context.evaluations[flag_key] = evaluation
+
+    def answer(context: Context) -> Answer:
+        flag = snapshot.flags_for(caller.scope, context.configuration).get(flag_key)
+        if flag is None:
+            raise flag_not_found(flag_key)
+        evaluation = context.evaluations[flag_key] = evaluate(flag, context)
+        return evaluation.answer
+
+    context = Context(request.userId, request.attributes, snapshot.configuration(environment.key), at)
+    found, context, _ = exposures.evaluate_and_record(environment, context, flag_key, answer)
     counting.count(environment, context)
-    return evaluation.answer
+    return found
 
 
 def evaluate_several(request: EvaluationsRequest, caller: Caller, at: datetime) -> Mapping[str, Answer]:

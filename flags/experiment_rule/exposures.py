@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from config import snapshot as system
 from config.models import Environment
-from flags.engine.types import Context, Participation
+from flags import snapshot
+from flags.engine.types import Context
 
 
 class Load(Protocol):
@@ -26,9 +28,12 @@ class Load(Protocol):
 
 
 class Record(Protocol):
-    """Store durably that a user is shown a variant, and return the variant that counts: the first one stored."""
+    """Store durably that a user is shown a variant, and return the variant that counts: the first one stored.
 
-    def __call__(self, environment: Environment, experiment: str, variant: str, context: Context) -> str: ...
+    Return None if nothing was stored, because the experiment takes in nobody any more.
+    """
+
+    def __call__(self, environment: Environment, experiment: str, variant: str, context: Context) -> str | None: ...
 
 
 @dataclass(slots=True)
@@ -65,16 +70,34 @@ def load_assignments(
         context.assigned = _handlers.load(environment, experiments, context.user_id, until)
 
 
-def record_exposure(environment: Environment, context: Context, participation: Participation) -> bool:
-    """Record that the user is in an experiment, and return whether the variant is the one that counts.
+Answer = TypeVar("Answer")
 
-    If another variant was stored meanwhile, the context has it from now on. The caller then
-    evaluates again.
+
+def evaluate_and_record(
+    environment: Environment, context: Context, flag_key: str, evaluate: Callable[[Context], Answer]
+) -> tuple[Answer, Context, bool]:
+    """Return the answer for the user, the context that it comes from, and whether the user is left out after all.
+
+    `evaluate` returns the answer, and leaves the evaluation of the flag in its context. If the user is in an
+    experiment, this records the exposure. It evaluates again if another variant was stored meanwhile, and if the
+    experiment has ended. As long as this host does not know of the end, the answer stays, and the user is left out.
     """
-    if _handlers.record is None:
-        return True
+    if context.configuration.experiments:
+        load_assignments(environment, context, [flag_key])
+    answer = evaluate(context)
+    participation = context.evaluations[flag_key].participation
+    if participation is None or _handlers.record is None:
+        return answer, context, False
     experiment, variant = participation.experiment, participation.variant
     counted = _handlers.record(environment, experiment, variant, context)
-    if counted != variant:
+    if counted == variant:
+        return answer, context, False
+    if counted is not None:
         context.assigned = {**context.assigned, experiment: counted}
-    return counted == variant
+        return evaluate(context), context, False
+    system.refresh()
+    configuration = snapshot.configuration(environment.key)
+    if configuration is context.configuration:
+        return answer, context, True
+    newer = Context(context.user_id, context.attributes, configuration, context.now)
+    return evaluate_and_record(environment, newer, flag_key, evaluate)

@@ -43,17 +43,19 @@ def evaluate_one(context: Context, flag_key: str, caller: Caller) -> OfrepEvalua
 
     Raises DomainError `flag_not_found`, or TargetingKeyMissing.
     """
-    configuration, environment = context.configuration, caller.environment
-    flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
-    if flag is None:
-        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
-    facts = Facts(environment.key, configuration.revision)
-    if configuration.experiments:
-        exposures.load_assignments(environment, context, [flag_key])
-    answer = answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
-    participation = context.evaluations[flag.key].participation
-    if participation and not exposures.record_exposure(environment, context, participation):
-        answer = answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
+    environment = caller.environment
+
+    def evaluate(context: Context) -> OfrepEvaluation:
+        configuration = context.configuration
+        flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
+        if flag is None:
+            raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
+        facts = Facts(environment.key, configuration.revision)
+        return answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
+
+    answer, context, is_left_out = exposures.evaluate_and_record(environment, context, flag_key, evaluate)
+    if is_left_out:
+        answer.metadata.in_experiment = False
     counting.count(environment, context)
     return answer
 

@@ -236,5 +236,5 @@ def test_record__for_a_flag_evaluated_before_a_phase_was_opened__belongs_to_the_
 def test_record__for_a_flag_of_an_experiment_that_is_over__records_nothing(production: Environment) -> None:
     ExperimentFactory(key="e", stopped=True)
 
-    assert record_of_flag(production, "e", "green", asking("u", NOON)) == "green"
+    assert record_of_flag(production, "e", "green", asking("u", NOON)) is None
     assert not Exposure.objects.exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -43,6 +43,7 @@ class Exposures:
     asked: list[tuple[str, set[str], str]] = field(default_factory=list)
     recorded: list[tuple[Any, ...]] = field(default_factory=list)
     elsewhere: str | None = None
+    end: Callable[[], None] | None = None
 
     def load(
         self, environment: Environment, experiments: Collection[str], user_id: str, until: datetime | None = None
@@ -50,8 +51,11 @@ class Exposures:
         self.asked.append((environment.key, set(experiments), user_id))
         return {key: self.variants[key, user_id] for key in experiments if (key, user_id) in self.variants}
 
-    def record(self, environment: Environment, experiment: str, variant: str, context: Context) -> str:
+    def record(self, environment: Environment, experiment: str, variant: str, context: Context) -> str | None:
         self.recorded.append((environment.key, experiment, context.user_id, variant, context.attributes))
+        if self.end is not None:
+            self.end()
+            return None
         return self.variants.setdefault((experiment, context.user_id), self.elsewhere or variant)
 
 
@@ -88,6 +92,10 @@ def evaluate(client: Any, user_id: str = TREATED, key: str = "f", **more: Any) -
     return data(client.post(f"/v1/flags/{key}/evaluate", {"userId": user_id, **more}))
 
 
+def ask_by_ofrep(client: Any) -> Any:
+    return ofrep.ask(client, "f", {"targetingKey": TREATED})
+
+
 def evaluate_all(client: Any, user_id: str = TREATED, **more: Any) -> Any:
     return data(client.post("/v1/evaluate", {"userId": user_id, **more}))
 
@@ -121,6 +129,29 @@ def test_one_flag__other_variant_stored_meanwhile__is_served(api: Any, driven: E
     driven.variants.clear()
     assert ofrep.ask(api, "f", {"targetingKey": TREATED})["value"] is False
     assert {variant for *_, variant, _ in driven.recorded} == {"treatment"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ask", [evaluate, ask_by_ofrep])
+def test_one_flag__experiment_ended_meanwhile__is_what_it_is_now(
+    api: Any, production: Environment, driven: Exposures, ask: Any
+) -> None:
+    def end() -> None:
+        with writing(**WRITE) as log:
+            changes.remove_rule(log, key="f", environment=production, experiment="checkout")
+
+    driven.end = end
+    answer = ask(api)
+    assert answer.get("reason") in ("default", "STATIC"), answer
+    assert "experiment" not in answer.get("metadata", {})
+    assert len(driven.recorded) == 1
+
+
+def test_one_flag__experiment_ended_elsewhere__does_not_say_that_the_user_is_in_it(api: Any, driven: Exposures) -> None:
+    driven.end = lambda: None  # this host does not know it yet
+    answer = ask_by_ofrep(api)
+    assert (answer["value"], answer["metadata"]["inExperiment"]) == (True, False)
+    assert evaluate(api) == ON
 
 
 @pytest.mark.parametrize(
