@@ -40,12 +40,14 @@ _MOST_TRIED = 100
 class UndoOffer:
     """Until when a write can be undone, or else why not.
 
-    That may be because of the change `made`, which undid it, of others, or of what the write is.
+    That may be because of the change `made`, which undid it, of others, or of what the write is. `lost` says what the
+    undo does not bring back.
     """
 
     until: datetime | None = None
     made: Change | None = None
     why_not: str = ""
+    lost: str = ""
 
 
 class WritePages(DomainAdmin):
@@ -81,15 +83,23 @@ class WritePages(DomainAdmin):
         if request.method != "POST":  # such as after signing in again
             return HttpResponseRedirect(self.address_of("change", revision))
         changes = write_of(revision)
-        if not changes or (way_of(changes).undo and not self.may_undo_all(request, changes)):
+        if not changes:
+            return self.missing(request, str(revision))
+        way = way_of(changes)
+        if way.undo and not self.may_undo_all(request, changes):
             raise PermissionDenied
+        what = f"change of {changes[0].key} is" if len(changes) == 1 else f"{len(changes)} changes are"
         try:
             undo_write(revision, **writer(request))
         except DomainError as refusal:
-            messages.error(request, f"{refusal.message} Nothing was changed.")
+            made = undo_made_of(changes)
+            if made and not undo_made_of(write_of(made.revision)):  # such as by another press of the same button
+                text = f"The {what} already undone, by change {made.revision}. Nothing was changed now."
+                messages.info(request, text, extra_tags=f"change-{made.revision}")
+            else:
+                messages.error(request, f"{refusal.message} Nothing was changed.")
         else:
-            what = f"change of {changes[0].key} is" if len(changes) == 1 else f"{len(changes)} changes are"
-            self.succeed(request, f"The {what} undone.", {change.kind for change in changes})
+            self.succeed(request, f"The {what} undone. {way.lost}".rstrip(), {change.kind for change in changes})
         return HttpResponseRedirect(self._page_after(request, changes))
 
     def find_undo(self, request: HttpRequest, change: Change) -> UndoOffer | None:
@@ -102,7 +112,7 @@ class WritePages(DomainAdmin):
             return UndoOffer(why_not=way.why_not)
         if not self.may_undo_all(request, changes):
             return None
-        offer, made = UndoOffer(until=change.at + UNDO_WITHIN), undo_made_of(changes)
+        offer, made = UndoOffer(until=change.at + UNDO_WITHIN, lost=way.lost), undo_made_of(changes)
         if made is None and len(changes) > _MOST_TRIED:
             return offer
         try:

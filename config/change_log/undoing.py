@@ -5,7 +5,8 @@ The rooms that write a kind of object register how it goes back, or why it does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from django.db import transaction
 
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
-from config.errors import DomainError, ErrorCode
+from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Source
 
 UNDO_WITHIN = timedelta(minutes=10)
@@ -36,12 +37,14 @@ class Way:
     """How a write goes back, or else why it does not, and what people do instead.
 
     `attempt` raises what `undo` raises, and leaves out what takes long. Whatever it writes is rolled back. `led_by` is
-    the kind of the changes that the others of the write follow from, if there are such others.
+    the kind of the changes that the others of the write follow from, if there are such others. `lost` says what is
+    lost all the same.
     """
 
     undo: Undo | None = None
     attempt: Undo | None = None
     led_by: str = ""
+    lost: str = ""
     why_not: str = "This change cannot be undone."
 
 
@@ -133,11 +136,15 @@ def require_unchanged(noun: str, keys: Sequence[str]) -> None:
 
 def changed_since(noun: str, keys: Sequence[str]) -> DomainError:
     """Return the error that says that these objects have changed since."""
+    have = "has" if len(keys) == 1 else "have"
+    message = f"The {_named(noun, keys)} {have} changed since, so this cannot be undone. See the history."
+    return DomainError(ErrorCode.PRECONDITION_FAILED, message)
+
+
+def _named(noun: str, keys: Sequence[str]) -> str:
     more = len(keys) - _MOST_NAMED
     names = ", ".join(keys[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    what = f"{noun} {names} has" if len(keys) == 1 else f"{noun}s {names} have"
-    message = f"The {what} changed since, so this cannot be undone. See the history."
-    return DomainError(ErrorCode.PRECONDITION_FAILED, message)
+    return f"{noun} {names}" if len(keys) == 1 else f"{noun}s {names}"
 
 
 def require_unused(noun: str, key: str, is_used: bool) -> None:
@@ -145,6 +152,25 @@ def require_unused(noun: str, key: str, is_used: bool) -> None:
     if is_used:
         message = f"There is another {noun} {key} by now, so this cannot be undone."
         raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
+
+
+@contextmanager
+def refusing_by_cause(noun: str, keys: Sequence[str]) -> Iterator[None]:
+    """Say why objects cannot go back where a refusal names fields, which the person who undoes has not sent.
+
+    Mostly something that the objects refer to no longer exists.
+    """
+    try:
+        yield
+    except ValidationFailed as error:
+        causes = " ".join(dict.fromkeys(detail.message for detail in error.details))
+        message = f"The {_named(noun, keys)} cannot go back: {causes}"
+        raise DomainError(ErrorCode.PRECONDITION_FAILED, message) from error
+
+
+def created_at(deletion: Change) -> datetime:
+    """Return when an object was created that is deleted now, or the oldest moment of it that the log still has."""
+    return Change.objects.of(deletion.kind, deletion.object_id).earliest("revision").at
 
 
 def values_put_back(

@@ -12,14 +12,15 @@ from typing import Any
 from config.change_log.undoing import (
     Way,
     changed_since,
+    created_at,
     put_back,
+    refusing_by_cause,
     require_as_written,
     require_unused,
     values_put_back,
 )
 from config.change_log.writing import Writing
 from config.documents import Document, is_same
-from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment
 from config.timestamps import parse_timestamp
 from experiments.aggregates.fixed_reading import FOR_LATE_EVENTS
@@ -41,6 +42,7 @@ _COLUMNS = {
     "lookbackDays": "lookback_days",
     "givenTuningSampleSize": "given_tuning_size",
 }
+_FORGOTTEN = "Exposures of users who got a forced variant do not come back, because they were deleted."
 _DERIVED = frozenset({"tuningSampleSize"})
 
 Step = Callable[[Writing, Experiment, Document], None]
@@ -53,8 +55,8 @@ def way_of(changes: Sequence[Change]) -> Way:
         return Way(undo_segments, led_by=SEGMENT)  # it opened phases of experiments, which get one more
     own = [change for change in changes if change.kind == KIND]
     steps = [change for change in own if _is_step(change)]
-    if not steps:
-        return Way(undo, led_by=KIND)  # the rule of a flag follows the forced variants
+    if not steps:  # the rule of a flag follows the forced variants
+        return Way(undo, led_by=KIND, lost=_FORGOTTEN if any(map(_forces_in_started, own)) else "")
     return _way_of_step(own[0]) if len(own) == 1 else Way(why_not=_never_for_its_phase(own[0]))
 
 
@@ -84,6 +86,13 @@ def _is_step(change: Change) -> bool:
     before, after = change.before, change.after
     others = {**before, **after}.keys() - _COLUMNS.keys() - _DERIVED
     return not all(is_same(before.get(name), after.get(name)) for name in others)
+
+
+def _forces_in_started(change: Change) -> bool:
+    """Return whether a change forces a variant for more users of an experiment that has exposures."""
+    before, after = change.before or {}, change.after or {}
+    added = (after.get("forcedVariants") or {}).keys() - (before.get("forcedVariants") or {}).keys()
+    return bool(added) and after["status"] != Status.DRAFT
 
 
 def _way_of_step(change: Change) -> Way:
@@ -152,18 +161,13 @@ def _bring_back(log: Writing, change: Change, draft: Document) -> None:
     environment, moment = Environment.objects.get(key=change.environment), draft.get("archivedAt")
     is_used = Experiment.objects.in_environment(environment).filter(key=change.key).exists()
     require_unused("experiment", change.key, is_used)
-    first = Change.objects.of(KIND, change.object_id).earliest("revision")
     columns = {
         "id": change.object_id,
-        "created_at": first.at,
+        "created_at": created_at(change),
         "archived_at": parse_timestamp(moment) if moment else None,
     }
-    try:
+    with refusing_by_cause("draft", [change.key]):
         experiment_changes.insert(log, change.key, environment, _values(draft), **columns)
-    except ValidationFailed as error:  # the caller sent no field: something that the draft refers to no longer exists
-        causes = " ".join(detail.message for detail in error.details)
-        message = f"The draft {change.key} cannot come back: {causes}"
-        raise DomainError(ErrorCode.PRECONDITION_FAILED, message) from error
 
 
 def _values(stored: Document | None) -> dict[str, Any]:

@@ -72,17 +72,19 @@ def create_metric(*, key: str, actor: Actor, at: datetime, reason: str = "", **v
         return insert(log, key, accepted)
 
 
-def insert(log: Writing, key: str, accepted: Mapping[str, Any], metric_id: str | None = None) -> Metric:
-    """Insert a metric of values that were accepted, with this id or a new one, and append its change."""
+def insert(log: Writing, key: str, accepted: Mapping[str, Any], **columns: Any) -> Metric:
+    """Insert a metric of values that were accepted, and append its change.
+
+    `columns` are those that one which comes back has kept.
+    """
     metric = Metric.objects.create(
-        **({"id": metric_id} if metric_id else {}),
         key=key,
         # Experiments may still use versions of a deleted metric with this key.
         version=newest_version_in_use(key) + 1,
-        created_at=log.at,
         updated_at=log.at,
         revision=log.next_revision(),
         **accepted,
+        **{"created_at": log.at, **columns},
     )
     log.append(KIND, object_id=metric.pk, key=key, before=None, after=document(metric))
     return metric

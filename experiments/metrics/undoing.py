@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from config.change_log.undoing import changed_since, require_as_written, require_unused, values_put_back
+from config.change_log.undoing import changed_since, created_at, require_as_written, require_unused, values_put_back
 from config.change_log.writing import Writing
 from config.documents import Document
 from config.models import Change
@@ -24,7 +24,8 @@ def undo(log: Writing, changes: Sequence[Change]) -> None:
         metric = Metric.objects.filter(key=change.key).first()
         if change.after is None:
             require_unused("metric", change.key, metric is not None)
-            metric_changes.insert(log, change.key, _values(change.before), change.object_id)
+            origin = {"id": change.object_id, "created_at": created_at(change)}
+            metric_changes.insert(log, change.key, _values(change.before), **origin)
             continue
         if metric is None or change.object_id != str(metric.pk):
             raise changed_since("metric", [change.key])

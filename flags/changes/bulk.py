@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from config.change_log.writing import Basis, NewChange, PreparedChanges, Writing
@@ -43,12 +44,19 @@ _MOST_IDS = 1000
 """In one statement."""
 
 
+class Origin(NamedTuple):
+    """What a flag or segment that comes back keeps of the time before it was deleted."""
+
+    id: UUID
+    created_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class FlagEntry:
     """The wanted values of a flag. Its states in environments that are not named stay unchanged.
 
-    `field` is the caller's field for the entry, such as `flags[3]`. Details of refusals name it. A new flag gets
-    the `id`, if there is one.
+    `field` is the caller's field for the entry, such as `flags[3]`. Details of refusals name it. A new flag has the
+    `origin`, if there is one.
     """
 
     field: str
@@ -56,17 +64,17 @@ class FlagEntry:
     common: Values
     states: States
     is_archived: bool = False
-    id: UUID | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """The wanted values of a segment. `field` is the caller's field for the entry. A new one gets the `id`, if any."""
+    """The wanted values of a segment. `field` is the caller's field for the entry. A new one may have an `origin`."""
 
     field: str
     key: str
     values: Mapping[str, Any]
-    id: UUID | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +213,7 @@ def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence
         has_other_members = False
         if segment is None:
             segment = segment_changes.new_segment(entry.key, entry.values, stamp)
-            segment.pk = entry.id or segment.pk
+            segment.pk, segment.created_at = entry.origin or (segment.pk, segment.created_at)
         elif new := segment_changes.set_values(segment, entry.values, stamp):
             has_other_members = segment_changes.has_other_members(new)
         else:
@@ -238,7 +246,7 @@ def _changed_flag(
     document = before or {"states": {}}
     if flag is None:
         flag = new_flag(entry.key, common, stamp)
-        flag.pk = entry.id or flag.pk
+        flag.pk, flag.created_at = entry.origin or (flag.pk, flag.created_at)
     elif common or len(states) > 1:  # a change of several environments belongs to all of them
         set_common(flag, common, stamp)
     if common:

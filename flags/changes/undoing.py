@@ -8,17 +8,19 @@ from uuid import UUID
 
 from config.change_log.undoing import (
     changed_since,
+    created_at,
     put_back,
+    refusing_by_cause,
     require_as_written,
     require_unchanged,
     require_unused,
     values_put_back,
 )
 from config.change_log.writing import Writing
-from config.documents import Document, is_same
+from config.documents import Document
 from config.models import Change
 from flags.changes import bulk, flag_changes, segment_changes
-from flags.changes.bulk import FlagEntry, SegmentEntry
+from flags.changes.bulk import FlagEntry, Origin, SegmentEntry
 from flags.changes.documents import States, common_values, documents
 from flags.changes.properties import OFF, Values, values_of
 from flags.models import Flag, Segment
@@ -51,12 +53,13 @@ def _undo_flags(log: Writing, changes: Sequence[Change]) -> None:
             conflicts.append(change.key)
     require_unchanged("flag", conflicts)
     if entries:
-        bulk.prepare(log, flags=[bulk.validate_entry(entry) for entry in entries]).write(log)
+        with refusing_by_cause("flag", [entry.key for entry in entries]):
+            bulk.prepare(log, flags=[bulk.validate_entry(entry) for entry in entries]).write(log)
 
 
 def _deleted_flag(change: Change) -> FlagEntry:
     before = change.before or {}
-    return _entry(before, common_values(values_of(before, _ANYWHERE)), before["states"], UUID(change.object_id))
+    return _entry(before, common_values(values_of(before, _ANYWHERE)), before["states"], _origin(change))
 
 
 def _remove_flag(log: Writing, change: Change, flag: Flag, now: Document) -> None:
@@ -69,20 +72,23 @@ def _flag_before(before: Document, after: Document, now: Document) -> FlagEntry 
     common = put_back(*(common_values(values_of(document, _ANYWHERE)) for document in (before, after, now)))
     states: dict[str, Any] = {}
     for key in {**before["states"], **after["states"]}:
-        then, changed = before["states"].get(key, OFF), after["states"].get(key, OFF)
-        if not is_same(then, changed):
-            if not is_same(now["states"].get(key, OFF), changed):
-                return None
-            states[key] = then
+        state = put_back(*(document["states"].get(key, OFF) for document in (before, after, now)))
+        if state is None:
+            return None
+        states[key] = state
     archive = put_back(*({"archivedAt": document.get("archivedAt")} for document in (before, after, now)))
     if common is None or archive is None:
         return None
     return _entry({**now, "archivedAt": archive["archivedAt"]}, common, states)
 
 
-def _entry(document: Document, common: Values, states: States, id: UUID | None = None) -> FlagEntry:
+def _entry(document: Document, common: Values, states: States, origin: Origin | None = None) -> FlagEntry:
     key = document["key"]
-    return FlagEntry(key, key, common, states, is_archived=bool(document.get("archivedAt")), id=id)
+    return FlagEntry(key, key, common, states, is_archived=bool(document.get("archivedAt")), origin=origin)
+
+
+def _origin(deletion: Change) -> Origin:
+    return Origin(UUID(deletion.object_id), created_at(deletion))
 
 
 def _undo_segments(log: Writing, changes: Sequence[Change]) -> None:
@@ -92,7 +98,7 @@ def _undo_segments(log: Writing, changes: Sequence[Change]) -> None:
         segment = current.get(change.key)
         if change.after is None:
             require_unused("segment", change.key, segment is not None)
-            entries.append(_segment_entry(change.key, _values(change.before), UUID(change.object_id)))
+            entries.append(_segment_entry(change.key, _values(change.before), _origin(change)))
             continue
         if segment is None or change.object_id != str(segment.pk):
             raise changed_since("segment", [change.key])
@@ -104,11 +110,12 @@ def _undo_segments(log: Writing, changes: Sequence[Change]) -> None:
         values = values_put_back("segment", change, now, _values)
         entries.append(_segment_entry(change.key, values))
     if entries:
-        bulk.prepare(log, segments=entries).write(log)
+        with refusing_by_cause("segment", [entry.key for entry in entries]):
+            bulk.prepare(log, segments=entries).write(log)
 
 
-def _segment_entry(key: str, values: dict[str, Any], id: UUID | None = None) -> SegmentEntry:
-    return SegmentEntry(key, key, segment_changes.validate(key, values), id)
+def _segment_entry(key: str, values: dict[str, Any], origin: Origin | None = None) -> SegmentEntry:
+    return SegmentEntry(key, key, segment_changes.validate(key, values), origin)
 
 
 def _values(document: Document | None) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_key__new__is_undone_by_being_revoked(production: Environment) -> None:
     assert undo in page.content.decode()
     assert messages_of(client.post(undo))[-1].startswith("The change of Shop is undone. A revoked key stays revoked")
     assert ApiKey.objects.get().revoked_at is not None
-    assert "The key Shop has changed since" in messages_of(client.post(undo))[-1]
+    assert "The change of Shop is already undone" in messages_of(client.post(undo))[-1]
 
 
 def test_key__new_with_common__is_undone_only_by_users_who_may_change_what_is_common(production: Environment) -> None:

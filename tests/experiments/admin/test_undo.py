@@ -10,7 +10,7 @@ from experiments.lifecycle.changes import document as experiment_document
 from experiments.lifecycle.changes import get_experiment, update_experiment
 from experiments.metrics.changes import create_metric, document, get_metric, update_metric
 from experiments.models import Experiment, Metric
-from tests.admin import AdminClient, filled, messages_of, revision, sign_in
+from tests.admin import AdminClient, filled, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
@@ -57,7 +57,8 @@ def test_metric__created_or_deleted__is_undone(db: None) -> None:
     then, created = Metric.objects.get(), revision()
     client.post(address("delete", then), {})
     undo(client)
-    assert document(Metric.objects.get()) == document(then)
+    now = Metric.objects.get()
+    assert (document(now), now.created_at) == (document(then), then.created_at)
     assert undo(client, created) == "The change of m is undone."
     assert not Metric.objects.exists()
 
@@ -72,7 +73,10 @@ def test_edit_of_an_experiment__is_undone__until_it_changes(production: Environm
     update_experiment(key="e", environment=production, changes={"owner": "Eve"}, actor=ACTOR, at=NOON)
     assert "The experiment e has changed since" in undo(client, made)
     update_experiment(key="e", environment=production, changes={"owner": "Ada"}, actor=ACTOR, at=NOON)
-    assert undo(client, made) == "The change of e is undone."
+    lost = "Exposures of users who got a forced variant do not come back, because they were deleted."
+    write = client.get(reverse("admin:config_change_change", args=[made]))
+    assert f"unless something changes before. {lost}" in text_of(write)
+    assert undo(client, made) == f"The change of e is undone. {lost}"
     assert experiment_document(get_experiment("e", production)) == then
 
 

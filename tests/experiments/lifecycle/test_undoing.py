@@ -328,7 +328,7 @@ def test_deleted_draft__whose_flag_is_gone__stays_deleted(production: Environmen
     delete_experiment(**step(production, key="draft"))
     made = Change.objects.latest_revision()
     delete_flag(key="button", environment=production, actor=ACTOR, at=LATER)
-    assert refused(made) == "The draft draft cannot come back: No flag has the key button; create it first."
+    assert refused(made) == "The draft draft cannot go back: No flag has the key button; create it first."
 
 
 def test_draft__created_by_a_person__is_deleted_and_comes_back(production: Environment) -> None:
