@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -23,9 +23,11 @@ from config.change_log.named_users import compares_users, fill, join, name_user,
 from config.change_log.sentences import (
     USER_IDS,
     KindWords,
+    describe_element,
     describe_timestamp,
+    describe_user,
+    distinct,
     in_past,
-    listed,
     sentences,
     shortened,
     spaced,
@@ -45,7 +47,6 @@ _MOST_USERS = 10
 _SIDES = ("before", "after")
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
-_literal = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|yes|no|none|nothing")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
 _rule = r"(?:states\..+\.)?rules\[\d+\]\."
 _list_of_users = re.compile(rf"(?:{_rule})?{USER_IDS}")
@@ -244,8 +245,7 @@ def _alone(difference: Mapping[str, Any], name: str, *, names_users: bool) -> st
     """Return the elements of a list that only one version has."""
     elements = difference[name]
     number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-    describe = _user if names_users else lambda element: _listed(element, _words)
-    shown = join(", ", map(describe, elements[:_MOST_ELEMENTS]))
+    shown = join(", ", map(describe_user if names_users else _element_words, elements[:_MOST_ELEMENTS]))
     more = ", …" if number > _MOST_ELEMENTS else ""
     return fill("{} that the other lacks ({}{})", f"{number:,}", shown, more) if number else "none that the other lacks"
 
@@ -271,21 +271,18 @@ def _value(path: str, value: Any, words: KindWords, at: datetime, *, names_users
     if described := words.describe_value(path, value, at):
         return described
     if names_users:
-        return shortened(join(", ", map(_user, value if isinstance(value, list) else [value]))) or "none"
+        return shortened(join(", ", map(describe_user, value if isinstance(value, list) else [value]))) or "none"
     if _variants_by_user.fullmatch(path) and isinstance(value, Mapping):
         variants = (fill("{}: {}", name_user(user), _inner_words(variant)) for user, variant in value.items())
         return shortened(join("; ", variants)) or "nothing"
     return _words(value)
 
 
-def _user(value: Any) -> str:
-    words = _listed(value, _words)
-    return name_user(value, words) if isinstance(value, str) else words
-
-
 def _words(value: object) -> str:
     """Return a value for a cell of a table, where quotes and brackets say nothing."""
-    return shortened(_in_words(value)) or "nothing"
+    if isinstance(value, str):
+        return distinct(shortened(value), value) if value else "nothing"
+    return shortened(_in_words(value))
 
 
 def _in_words(value: object) -> str:
@@ -295,9 +292,8 @@ def _in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{_describe_part(name)}: {_inner_words(inner)}" for name, inner in value.items()) or "nothing"
     if isinstance(value, list):
-        return ", ".join(_listed(element, _inner_words) for element in value) or "none"
-    # The text "5" keeps its quotes, or it would read as the number.
-    return value if isinstance(value, str) and not _literal.fullmatch(value) else json.dumps(value)
+        return ", ".join(map(_element_words, value)) or "none"
+    return distinct(value, value) if isinstance(value, str) else json.dumps(value)
 
 
 def _inner_words(value: object) -> str:
@@ -305,6 +301,5 @@ def _inner_words(value: object) -> str:
     return f"({words})" if isinstance(value, Mapping | list) and value else words
 
 
-def _listed(element: object, describe: Callable[[object], str]) -> str:
-    words = describe(element)
-    return listed(words) if isinstance(element, str) else words
+def _element_words(element: object) -> str:
+    return describe_element(element) if isinstance(element, str) else _inner_words(element)

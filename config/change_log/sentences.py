@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from config.change_log.named_users import fill, join, name_user, part_of
-from config.documents import Document, is_identical, surplus
+from config.documents import Document, is_identical, is_same, surplus
 from config.timestamps import parse_timestamp
 
 _MOST_ELEMENTS = 5
@@ -23,6 +23,9 @@ _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the sentences
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _timestamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _separator = re.compile("[,;]")
+# Words show these values without quotes, so a text that looks like one of them needs quotes.
+_literal = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|yes|no|none|nothing")
+_quoted = re.compile("“.*”", re.DOTALL)
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
 
 USER_IDS = "userIds"
@@ -121,12 +124,19 @@ def change_sentence(label: str, old: str, new: str) -> Iterator[str]:
 
 def describe_element(element: Any) -> str:
     """Return a plain value as one element of a list."""
-    return listed(shortened(element)) if isinstance(element, str) else plain(element)
+    return listed(distinct(shortened(element), element)) if isinstance(element, str) else plain(element)
 
 
 def describe_user(user_id: Any) -> str:
-    """Return the id of an application's user as one element of a list. No user has an id that is not a text."""
-    return listed(shortened(name_user(user_id))) if isinstance(user_id, str) else plain(user_id)
+    """Return the id of an application's user as one element of a list, or a value that is no id."""
+    if not isinstance(user_id, str):
+        return no_user(user_id, plain(user_id))
+    return listed(distinct(shortened(name_user(user_id)), user_id, is_always_text=True))
+
+
+def no_user(value: Any, words: str) -> str:
+    """Return a value that is compared with ids in words: `the number 5`. It matches no user, as ids are texts."""
+    return f"the {'value' if isinstance(value, bool) else 'number'} {words}"
 
 
 def list_sentences(
@@ -138,7 +148,7 @@ def list_sentences(
         yield fill("Add {} to {}", some(added, describe), label)
     if removed:
         yield fill("Remove {} from {}", some(removed, describe), label)
-    if not added and not removed and old != new:
+    if not added and not removed and not is_same(old, new):
         yield f"Change the order of {label}"
 
 
@@ -152,7 +162,17 @@ def some(elements: Sequence[Any], describe: Callable[[Any], str] = describe_elem
 
 def listed(text: str) -> str:
     """Return a text as one element of a list, in quotes if it would read as several: `“DE, FR”`."""
-    return fill("“{}”", text) if _separator.search(text) else text
+    return fill("“{}”", text) if _separator.search(text) and not _quoted.fullmatch(text) else text
+
+
+def distinct(shown: str, text: str, *, is_always_text: bool = False) -> str:
+    """Return what is shown of a text, in quotes if it would read as another value: `“5”`, `“yes”` or `“ ”`.
+
+    `is_always_text`: no number and no `yes` can be in its place, so a text that looks like one needs no quotes.
+    """
+    has_clear_ends = text and text == text.strip() and not _quoted.fullmatch(text)
+    is_clear = has_clear_ends and (is_always_text or not _literal.fullmatch(text))
+    return shown if is_clear else fill("“{}”", shown)
 
 
 def describe_value(words: KindWords, path: str, value: Any, at: datetime) -> str:

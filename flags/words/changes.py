@@ -19,6 +19,7 @@ from config.change_log.sentences import (
     on_change,
     plain,
 )
+from config.documents import is_identical
 from flags.words.rules import describe_flag_value
 
 TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
@@ -64,7 +65,7 @@ def _rules(old: Documents, new: Documents, at: datetime, place: str) -> Iterator
         removed += before[number:]
         added += after[number:]
     for index in added:
-        source = next((other for other in removed if old[other] == new[index]), None)
+        source = next((other for other in removed if is_identical(old[other], new[index])), None)
         words = _rule(new[index], at)
         if source is not None:
             removed.remove(source)
@@ -93,10 +94,26 @@ def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, at:
     before, after = (describe_flag_value("rules[0]", rule, at) or "" for rule in (old, new))
     if before != after:
         yield fill("Change {} from {} to {}", name, before, after)
-    for field in dict.fromkeys([*old, *new]):
-        if old.get(field) != new.get(field) and (field in _UNSAID or before == after):
-            label = f"{_RULE_FIELDS.get(field, 'the details')} of {name}"
-            yield from _changed_field(field, label, old.get(field), new.get(field), at)
+    fields = [field for field in dict.fromkeys([*old, *new]) if not is_identical(old.get(field), new.get(field))]
+    unsaid = [field for field in fields if before == after or _is_unsaid(field, old.get(field), new.get(field), at)]
+    said = [
+        sentence
+        for field in unsaid
+        for sentence in _changed_field(
+            field, f"{_RULE_FIELDS.get(field, 'the details')} of {name}", old.get(field), new.get(field), at
+        )
+    ]
+    yield from said
+    if before == after and not said:
+        yield f"Change the details of {name}"
+
+
+def _is_unsaid(field: str, old: Any, new: Any, at: datetime) -> bool:
+    """Return whether descriptions of the rule that differ still leave out how this field differs."""
+    if field == "conditions" and old and new:
+        words = _field_words(field, at)
+        return words(old) == words(new)
+    return field in _UNSAID
 
 
 def _changed_field(field: str, label: str, old: Any, new: Any, at: datetime) -> Iterator[str]:
@@ -125,16 +142,24 @@ def _split(parts: Documents) -> str:
 
 
 def _conditions(old: Documents, new: Documents, label: str, at: datetime) -> Iterator[str]:
-    """Yield the change as a whole, and what long lists of values gain and lose, which words shorten."""
+    """Yield the change as a whole, or what becomes of values that words shorten."""
     before, after = (describe_flag_value("conditions", conditions, at) or "" for conditions in (old, new))
     if before != after:
         yield from change_sentence(label, before, after)
         return
-    for one, other in zip(old, new, strict=False):
-        if isinstance(one.get("value"), list) and isinstance(other.get("value"), list):
-            values = f"the values of {one.get('attribute', 'the condition')} in {label}"
-            describe = describe_user if compares_users(one) and compares_users(other) else describe_element
-            yield from list_sentences(values, one["value"], other["value"], describe)
+    pairs = zip(old, new, strict=False)
+    said = [text for one, other in pairs if not is_identical(one, other) for text in _values(one, other, label)]
+    yield from said or change_sentence(label, before, after)
+
+
+def _values(old: Mapping[str, Any], new: Mapping[str, Any], label: str) -> Iterator[str]:
+    """Yield what becomes of a condition whose words stay the same: at least that it changes."""
+    name = old.get("attribute", "the condition")
+    said: list[str] = []
+    if isinstance(old.get("value"), list) and isinstance(new.get("value"), list):
+        describe = describe_user if compares_users(old) and compares_users(new) else describe_element
+        said += list_sentences(f"the values of {name} in {label}", old["value"], new["value"], describe)
+    yield from said or [f"Change the details of {name} in {label}"]
 
 
 def _variants(old: Any, new: Any, _at: datetime) -> Iterator[str]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log.named_users import compares_users, fill, join, name_user
-from config.change_log.sentences import USER_IDS, listed
+from config.change_log.sentences import USER_IDS, distinct, listed, no_user
 from flags.engine.conditions import USER_ID
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
@@ -53,6 +53,9 @@ _WORDS = {
     "inCidr": ("is in network", "is not in network"),
     "inSegment": ("is in segment", "is not in segment"),
 }
+
+_ANY_VALUE = (Operand.SCALAR, Operand.LIST)
+"""The operands whose values may be texts, numbers, or true or false."""
 
 _GROUPS = {
     "Any value": (Operand.SCALAR, Operand.LIST, Operand.NOTHING),
@@ -121,7 +124,14 @@ def describe_rule(rule: Rule, at: datetime) -> str:
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
-    """Return a condition in words: `plan equals pro`."""
+    """Return a condition in words: `plan equals pro`.
+
+    Words of conditions that different users meet differ, unless they shorten the values.
+    """
+    return fill("{}{}", _comparison(condition), " (ignoring case)" if _ignores_case(condition) else "")
+
+
+def _comparison(condition: Mapping[str, Any]) -> str:
     words = _WORDS.get(condition["operator"], (condition["operator"], f"not {condition['operator']}"))
     text = f"{condition.get('attribute', 'userId')} {words[bool(condition.get('negate'))]}"
     if "value" not in condition:
@@ -130,8 +140,17 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
     operator = OPERATORS.get(condition["operator"])
     if operator and operator.operand is Operand.TIME:
         return f"{text} {_time(value)}"
-    describe = _user if compares_users(condition) else _value
+    if compares_users(condition):
+        describe = _user
+    else:
+        describe = _value if operator is None or operator.operand in _ANY_VALUE else _text
     return fill("{} {}", text, _join(value, describe) if isinstance(value, list) else describe(value))
+
+
+def _ignores_case(condition: Mapping[str, Any]) -> bool:
+    operator = OPERATORS.get(condition["operator"])
+    has_case = operator is None or OPERANDS[operator.operand].has_case
+    return has_case and bool(condition.get("ignoreCase"))
 
 
 def describe_conditions(conditions: Iterable[Mapping[str, Any]]) -> str:
@@ -236,13 +255,24 @@ def _join(values: Sequence[object], describe: Callable[[object], str]) -> str:
 
 
 def _user(value: object) -> str:
-    return name_user(value, _value(value)) if isinstance(value, str) else _value(value)
+    if not isinstance(value, str):
+        return no_user(value, _value(value))
+    return distinct(name_user(value, _shortened(value)), value, is_always_text=True)
 
 
 def _value(value: object) -> str:
+    """Return a value that may be a text, a number, or true or false."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = str(value)
+    return distinct(_shortened(value), value) if isinstance(value, str) else _shortened(str(value))
+
+
+def _text(value: object) -> str:
+    """Return a value whose operator compares texts only, or numbers only."""
+    return distinct(_shortened(value), value, is_always_text=True) if isinstance(value, str) else _value(value)
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
@@ -252,7 +282,7 @@ def _time(value: object) -> str:
     try:
         return describe_start(parse_timestamp(str(value)))
     except ValueError:
-        return _value(value)
+        return _text(value)
 
 
 # The value of a variant may contain a property of any name, so paths are matched from their start.

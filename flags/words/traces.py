@@ -242,7 +242,7 @@ def _members(segment: Trace) -> Iterator[DescribedStep]:
 
 
 def _condition(step: Trace) -> DescribedStep:
-    text = fill("{}{}", describe_condition(step), " (ignoring case)" if step.get("ignoreCase") else "")
+    text = describe_condition(step)
     if "segment" in step:
         segment = step["segment"]
         return DescribedStep(text, _membership(segment), step["passed"], parts=list(_members(segment)))

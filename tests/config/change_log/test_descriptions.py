@@ -94,8 +94,9 @@ def test_difference__for_which_a_kind_has_words__is_reported_by_them(monkeypatch
     [
         ("Theirs", "Mine", ("Theirs", "Mine")),
         ("", "EUR", ("nothing", "EUR")),
-        (5, "5", ("5", '"5"')),
-        (True, "yes", ("yes", '"yes"')),
+        (5, "5", ("5", "“5”")),
+        (True, "yes", ("yes", "“yes”")),
+        (" ", ["", "a,b", "5", 5], ("“ ”", "“”, “a,b”, “5”, 5")),
         (None, {"flag": "beta", "variants": ["on", "off"]}, ("nothing", "flag: beta; variants: (on, off)")),
         ([], {"minProperties": 1}, ("none", "min properties: 1")),
         ("x" * 301, {}, (f"{'x' * 300}…", "nothing")),
@@ -173,7 +174,7 @@ def for_ids(value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("first", "second", "expected", "users"),
     [
-        ({"userIds": ["a,b", "5"]}, {"userIds": []}, ("User ids", '(“a,b”, "5")', "none"), ["a,b", "5"]),
+        ({"userIds": ["a,b", "5"]}, {"userIds": []}, ("User ids", "(“a,b”, 5)", "none"), ["a,b", "5"]),
         ({"userIds": ["ada"]}, {"userIds": None}, ("User ids", "ada", "nothing"), ["ada"]),
         (
             {"forcedVariants": {"a.B": "x"}},
@@ -187,7 +188,12 @@ def for_ids(value: Any) -> dict[str, Any]:
             ("Rule 1, forced", "a: x", "nothing"),
             ["a"],
         ),
-        (for_ids(["ada"]), for_ids(["bob", 5]), ("Rule 1, condition 1, value", "(ada)", "(bob, 5)"), ["ada", "bob"]),
+        (
+            for_ids(["ada"]),
+            for_ids(["bob", 5]),
+            ("Rule 1, condition 1, value", "(ada)", "(bob, the number 5)"),
+            ["ada", "bob"],
+        ),
         (for_ids("ada"), for_ids("bob"), ("Rule 1, condition 1, value", "ada", "bob"), ["ada", "bob"]),
         (
             {"variants": [{"value": {"userIds": ["a"]}}]},

@@ -214,6 +214,7 @@ def test_api__summary_of_a_flag__is_plain_text(production: Environment, api: Any
     for number, user_id in enumerate(HOSTILE):
         flag_for(production, for_users(user_id), key=f"f-{number:02}")
     shown = [user_id if len(user_id) <= 60 else f"{user_id[:59]}…" for user_id in HOSTILE]
-    shown = [f"on for “{words}”" if {",", ";"} & {*words} else f"on for {words}" for words in shown]
+    quoted = [bool({",", ";"} & {*words}) or words != words.strip() for words in shown]
+    shown = [f"on for “{words}”" if quotes else f"on for {words}" for words, quotes in zip(shown, quoted, strict=True)]
     assert [flag["summary"] for flag in data(api.get("/v1/flags?summary=true"))] == shown
     assert data(api.get("/v1/flags/f-00?summary=true"))["summary"] == shown[0]

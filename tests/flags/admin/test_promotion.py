@@ -66,6 +66,22 @@ def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: Adm
     assert revision() == before
 
 
+@pytest.mark.parametrize(
+    ("value", "options", "shown"),
+    [("5", {}, "e equals “5”"), (5, {"ignoreCase": True}, "e equals 5 (ignoring case)")],
+)
+def test_page__values_that_look_alike__tells_them_apart(
+    admin: AdminClient, production: Environment, staging: Environment, value: Any, options: Any, shown: str
+) -> None:
+    condition = {"attribute": "e", "operator": "equals", "value": 5}
+    for environment, changed in ((production, condition), (staging, {**condition, "value": value, **options})):
+        rules = [{"type": "attribute", "conditions": [changed]}]
+        update_flag(key="a", environment=environment, changes={"enabled": True, "rules": rules}, **WRITE)
+    text = text_of(admin.get(page_of("a")))
+    assert f"Production now on e equals 5 Production then on {shown}" in text
+    assert f"Change rule 1 from e equals 5 to {shown}" in text
+
+
 def test_page__any_number_of_flags__takes_as_many_queries(admin: AdminClient) -> None:
     counts = []
     for keys in ("a", "a", "a,b,same"):  # the first request fills caches
