@@ -18,7 +18,15 @@ from flags.engine.operators import OPERATORS
 from flags.engine.timestamps import parse_timestamp
 from flags.validation.operands import OPERANDS
 from flags.words.moments import describe_distance, describe_moment, describe_start
-from flags.words.schedules import Rule, Wording, describe_ended, describe_ramp, describe_schedule, ended_at
+from flags.words.schedules import (
+    Rule,
+    Wording,
+    describe_ended,
+    describe_ramp,
+    describe_schedule,
+    ended_at,
+    matches_nobody,
+)
 
 _MOST_RULES = 3
 _MOST_VALUES = 3
@@ -90,7 +98,7 @@ def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
 def summarise_rules(rules: Sequence[Rule], at: datetime) -> str:
     """Return the users that the rules match at a moment, and from when others do: `25 % of everyone; plan equals pro`.
 
-    Rules that are off or over match nobody, and are left out.
+    Rules that are off or over match nobody, and so do those with a share that stays 0 %. They are left out.
     """
     return _summarise(rules, Wording(at))
 
@@ -174,9 +182,10 @@ def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
     switched_on = [rule for rule in rules if rule.get("enabled", True)]
     if not switched_on:
         return "no one: all rules are off"
-    current = [rule for rule in switched_on if ended_at(rule, wording.at) is None]
+    current = [rule for rule in switched_on if not matches_nobody(rule, wording.at)]
     if not current:
-        return f"no one: {_describe_ends(rules, wording.at)}"
+        is_over = all(ended_at(rule, wording.at) for rule in switched_on)
+        return f"no one: {_describe_ends(rules, wording.at)}" if is_over else "no one"
     shown = [_rule(rule, wording) for rule in current[:_MOST_RULES]]
     if (more := len(current) - _MOST_RULES) > 0:
         shown.append(f"and {more} more")

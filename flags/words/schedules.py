@@ -49,6 +49,14 @@ def ended_at(rule: Rule, at: datetime) -> datetime | None:
     return end if end is not None and end <= at else None
 
 
+def matches_nobody(rule: Rule, at: datetime) -> bool:
+    """Return whether the rule matches nobody at the moment, nor later by its schedule and its ramp.
+
+    It is false for the rule of an experiment: a flag without other rules is on for users outside the experiment.
+    """
+    return rule.get("type") != "experiment" and not any(period.share for period in periods(rule, at))
+
+
 def describe_ended(end: datetime, at: datetime) -> str:
     """Return `ended 2 Mar 2025`."""
     return f"ended {describe_end(end, at)}"

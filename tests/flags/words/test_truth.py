@@ -51,7 +51,11 @@ SHARES: Mapping[str, dict[str, Any]] = {
     "a ramp down": {"percentage": 100, "ramp": [{**FRIDAY, "percentage": 20}, {"at": "2026-12-01", "percentage": 0}]},
     "a ramp of many steps": {"percentage": 1, "ramp": STEPS},
     "a ramp without a change": {"percentage": 50, "ramp": [FRIDAY]},
+    "a ramp that is down": {"percentage": 100, "ramp": [{"at": "2026-11-20", "percentage": 0}]},
+    "a ramp that never rises": {"percentage": 0, "ramp": [{**FRIDAY, "percentage": 0}]},
 }
+FOR_NOBODY = ("nobody", "a ramp that is down", "a ramp that never rises")
+"""The shares that are 0 % at NOW and stay so."""
 PRO = [{"attribute": "plan", "operator": "equals", "value": "pro"}]
 AUDIENCES: Sequence[dict[str, Any]] = (
     {"type": "percentage"},
@@ -190,6 +194,9 @@ def test_summary__schedule_ramp_condition_and_split__is_true_at_the_moment_and_a
         if schedule.startswith("over"):
             assert words.startswith("no one: the rule ended ")
             check([], compile_rules(rule), [NOW, NOW + timedelta(days=365)], words)
+        elif share in FOR_NOBODY:
+            assert words == "no one"
+            check([], compile_rules(rule), [*probes(rule, NOW), NOW + timedelta(days=365)], words)
         else:
             claim = read_rule(words, NOW)
             shown = [moment for moment in probes(rule, NOW) if claim.covers(moment)]
@@ -212,7 +219,9 @@ def test_state__schedule_ramp_condition_and_split__is_true(schedule: str, share:
     for rule in rules_of(schedule, share):
         words = describe_state({"enabled": True, "rules": [rule]}, NOW)
         assert words.startswith("on for ")
-        if not schedule.startswith("over"):
+        if share in FOR_NOBODY and not schedule.startswith("over"):
+            assert words == "on for no one"
+        elif not schedule.startswith("over"):
             claim = read_rule(words.removeprefix("on for "), NOW)
             check([claim], compile_rules(rule), [NOW], words)
         off = {"enabled": False, "rules": [rule]}
@@ -247,6 +256,41 @@ def test_summary__two_rules__is_true_of_both(first: str, second: str) -> None:
     check(claims, compile_rules(*rules), moments, words)
 
 
+EVERYONE = {"type": "percentage", "percentage": 100}
+NOBODY = {**EVERYONE, "percentage": 0}
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([{**EVERYONE, "percentage": 25}], "25 % of everyone"),
+        ([NOBODY], "no one"),
+        ([{**EVERYONE, "enabled": False}], "no one"),
+        ([{**EVERYONE, "endAt": "2025-03-02"}], "no one"),
+        ([{**NOBODY, "ramp": [FRIDAY]}], "50 % of everyone from 27 Nov 2026"),
+        ([{**NOBODY, "startAt": "2026-11-27"}], "no one"),
+    ],
+)
+def test_summary__rule_for_nobody_beside_others__leaves_it_out(others: list[dict[str, Any]], words: str) -> None:
+    for rules in ([NOBODY, *others], [*others, NOBODY]):
+        assert summarise_rules(rules, NOW) == words
+        claims = [] if words == "no one" else [read_rule(words, NOW)]
+        check(claims, compile_rules(*rules), [NOW, NOW + timedelta(days=30)], words)
+
+
+@pytest.mark.parametrize("percentage", [0, 50])
+def test_summary__experiment_beside_a_rule_for_nobody__says_that_others_see_nothing(percentage: int) -> None:
+    rules = [experiment_rule(percentage=percentage), NOBODY]
+    answers = evaluations(compile_rules(*rules), NOW)
+    assert not any(answer.enabled for answer in answers if answer.participation is None)
+    assert summarise_rules(rules, NOW) == summarise_rules(rules[:1], NOW).removesuffix("; everyone else")
+
+
+def test_rule__for_nobody__says_its_share() -> None:
+    assert describe_rule(NOBODY, NOW) == "0 % of everyone"
+    assert describe_rule({**NOBODY, "conditions": PRO}, NOW) == "0 % of everyone whose plan equals pro"
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_summary__random_schedules_at_random_moments__is_true(seed: int) -> None:
     choose = random.Random(seed)
@@ -259,8 +303,10 @@ def test_summary__random_schedules_at_random_moments__is_true(seed: int) -> None
         rule |= choose.choice([{}, {"endAt": end.isoformat()}, {"endAt": (third + INSTANT).isoformat()}])
         at = NOW + timedelta(minutes=choose.randrange(60 * 24 * 25))
         words = summarise_rules([rule], at)
-        claims = [] if words.startswith("no one: ") else [read_rule(words, at)]
-        check(claims, compile_rules(rule), probes(rule, at), words)
+        is_for_nobody = words.startswith("no one")
+        check([] if is_for_nobody else [read_rule(words, at)], compile_rules(rule), probes(rule, at), words)
+        answers = [answer for moment in probes(rule, at) for answer in evaluations(compile_rules(rule), moment)]
+        assert is_for_nobody == (not any(answer.enabled for answer in answers)), (words, at)
 
 
 @pytest.mark.parametrize("fields", [{}, {"percentage": 20}, {"conditions": PRO}])
@@ -273,9 +319,6 @@ def test_summary__of_a_flag_that_an_experiment_drives__says_what_others_see(
     is_on_for_others = [answer.enabled for answer in answers if answer.participation is None]
     words = summarise_rules(rules, NOW)
     assert words.endswith("; everyone else") == (bool(is_on_for_others) and all(is_on_for_others))
-
-
-EVERYONE = {"type": "percentage", "percentage": 100}
 
 
 @pytest.mark.parametrize(
@@ -301,6 +344,7 @@ EVERYONE = {"type": "percentage", "percentage": 100}
             [{"type": "attribute", "conditions": PRO, "percentage": 5, "endAt": "2026-11-30"}],
             "on for 5 % of users whose plan equals pro, until 30 Nov 2026, 00:00 UTC",
         ),
+        ([NOBODY], "on for no one"),
         (
             [{**EVERYONE, "endAt": "2025-01-01"}, {**EVERYONE, "endAt": "2025-03-02"}],
             "on for no one: the last rule ended 2 Mar 2025",
