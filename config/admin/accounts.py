@@ -24,6 +24,7 @@ from config.accounts.log import GROUP, USER, document, log_account, log_password
 from config.accounts.rights import describe_permission, exceeding, may_change, names_of, rights_of
 from config.admin.columns import column, moment
 from config.admin.conflicts import Conflict
+from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import KeepsInput, NamedListPage, writer
 from config.admin.write_messages import AnnouncesWrites
 from config.change_log.descriptions import compare_documents
@@ -34,6 +35,8 @@ from config.models import Change
 
 _MOST_NAMED = 5
 _HAS_CHANGED = "This {} has changed since you opened this page. Nothing was saved: choose one of the versions above."
+_LOOKUPS_OF_FILTERS = ("exact", "id__exact", "isnull")
+"""What Django's filters by a field add to its name in the query string."""
 _SHOWN_AS = {
     "username": "username", "name": "name", "email": "email", "first_name": "firstName", "last_name": "lastName",
     "is_active": "active", "is_staff": "staff", "is_superuser": "superuser",
@@ -104,7 +107,7 @@ class GrantsWithinOwnRights:
             form.add_error(field, f"You cannot grant what you lack yourself: {named}{more}.")
 
 
-class AccountPages(AnnouncesWrites, KeepsInput):
+class AccountPages(AnnouncesWrites, KeepsInput, IgnoresUnknownParameters):
     """What the pages of users and groups share."""
 
     kind: ClassVar[str]
@@ -115,6 +118,11 @@ class AccountPages(AnnouncesWrites, KeepsInput):
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
         return NamedListPage
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """Allow only the list's own filters in the query string, where Django would allow most columns."""
+        name, _, kind = lookup.partition("__")
+        return name in self.list_filter and kind in _LOOKUPS_OF_FILTERS  # type: ignore[attr-defined]  # of the model admin
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> Any:
         form = super().get_form(request, obj, change=change, **options)

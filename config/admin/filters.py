@@ -7,10 +7,34 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ERROR_FLAG, IGNORED_PARAMS, PAGE_VAR
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 from config.timestamps import parse_timestamp
+
+_OF_EVERY_LIST = {*IGNORED_PARAMS, PAGE_VAR, ERROR_FLAG}
+
+
+class IgnoresUnknownParameters:
+    """A mixin for the pages of a model whose list ignores parameters that it does not know.
+
+    Mailers and ad networks decorate shared links. Django would take each such parameter for a lookup of a column, and
+    refuse the page. The links of the page do not carry them on either.
+    """
+
+    def knows_parameter(self, request: HttpRequest, name: str) -> bool:
+        """Return whether the list reads the parameter. Django makes lookups of those that `lookup_allowed` allows."""
+        return name in _OF_EVERY_LIST or bool(self.lookup_allowed(name, "", request))  # type: ignore[attr-defined]  # of the model admin
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        # The columns, the list and its templates all read the query string from the request.
+        known = request.GET.copy()
+        for name in request.GET:
+            if not self.knows_parameter(request, name):
+                del known[name]
+        request.GET = known  # type: ignore[assignment]  # a copy can be changed
+        return super().get_changelist_instance(request)  # type: ignore[misc]  # of the model admin
 
 
 class ChoiceFilter(admin.SimpleListFilter):

@@ -29,6 +29,7 @@ from unfold.views import ChangeList
 from config.admin.columns import Method
 from config.admin.conflicts import ComparesVersions
 from config.admin.current_environment import check_environment, current_environment
+from config.admin.filters import IgnoresUnknownParameters
 from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.write_messages import AnnouncesWrites, writes_of
@@ -98,7 +99,7 @@ class KeepsInput:
         return filled_in(form, request)
 
 
-class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, ModelAdmin):
+class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownParameters, ModelAdmin):
     """Pages of a model that is only written by functions of the domain. Their errors appear at the fields concerned.
 
     `kind` is the name of such objects in the change log. `is_common`: all environments share the objects.

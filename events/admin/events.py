@@ -26,6 +26,7 @@ from unfold.paginator import InfinitePaginator
 
 from config.admin.columns import column, moment
 from config.admin.current_environment import current_environment
+from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import ListPage, ReadOnly
 from config.admin.user_links import link_to_user
 from config.database.replica import ReplicaReads
@@ -33,7 +34,7 @@ from events.admin.hours import read_hours
 from events.admin.named import address_of, link_to_event, page_context, refuse_name
 from events.admin.properties import describe_properties, value_text
 from events.admin.tail import FOLLOWED, answer_arrivals
-from events.api.filters import EventFilter
+from events.api.filters import PROPERTY, EventFilter
 from events.models import Event, EventCount, EventQuerySet, newest_first
 
 _A_PAGE = 50
@@ -69,12 +70,13 @@ class EventList(ListPage):
 
     def get_filters_params(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         filters = super().get_filters_params(params)
-        return {name: value for name, value in filters.items() if name not in EventFilter.base_filters}
+        return {name: value for name, value in filters.items() if not EventFilter.takes(name)}
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         events = super().get_queryset(request, exclude_parameters)
         environment = current_environment(request)
         filterset = EventFilter(request.GET, queryset=events, environment=environment)
+        properties = {name: name for name in request.GET if name.startswith(PROPERTY)}
         self.search_bar = [
             {
                 "name": name,
@@ -84,7 +86,7 @@ class EventList(ListPage):
                 "is_moment": name in _MOMENTS,
                 "errors": filterset.errors.get(name),
             }
-            for name, label in _LABELS.items()
+            for name, label in {**_LABELS, **properties}.items()
         ]
         self.is_searched = any(field["value"] for field in self.search_bar)
         # Counts are known by name alone, and the chart belongs to the newest page.
@@ -117,7 +119,7 @@ def _read_page(view: Callable[[], HttpResponse]) -> HttpResponse:
 
 
 @admin.register(Event)
-class EventAdmin(ReadOnly, ModelAdmin):
+class EventAdmin(ReadOnly, IgnoresUnknownParameters, ModelAdmin):
     is_common = False
     list_display = (
         "shown_name",
@@ -155,8 +157,11 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return newest_first()
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        """Allow only the parameters of the API in the query string, each of which has an index."""
+        """Allow no lookups of columns. The parameters of the API filter the list, and each of them has an index."""
         return False
+
+    def knows_parameter(self, request: HttpRequest, name: str) -> bool:
+        return EventFilter.takes(name) or super().knows_parameter(request, name)
 
     def get_urls(self) -> list[Any]:
         own = (("named", self.named_view), ("tail", self.tail_view))

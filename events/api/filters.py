@@ -84,8 +84,14 @@ class EventFilter(django_filters.FilterSet):
         super().__init__(data, *args, **options)
         self.environment = environment or self.request.auth.environment
         for name in data or ():
-            if name.startswith(PROPERTY) and "\0" not in name:  # no property has it, and PostgreSQL refuses it
+            if name not in self.base_filters and self.takes(name):
                 self.filters[name] = PropertyFilter(field_name=name.removeprefix(PROPERTY), max_length=TEXT_LENGTH)
+
+    @classmethod
+    def takes(cls, name: str) -> bool:
+        """Return whether a parameter with this name is a filter."""
+        # No property has a NUL in its name, and PostgreSQL refuses it.
+        return name in cls.base_filters or (name.startswith(PROPERTY) and "\0" not in name)
 
     def name_experiment(self, events: EventQuerySet, _name: str, reference: str) -> EventQuerySet:
         return filter_by_experiment(events, self.environment, reference)
