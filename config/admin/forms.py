@@ -31,6 +31,7 @@ _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?)?", re.ASCI
 _MOST_ERRORS = 20
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
+_blank = re.compile(r"[\s\ufeff]*")  # with what JavaScript takes for white space
 
 
 class TextField(forms.CharField):
@@ -105,8 +106,27 @@ class JSONField(forms.CharField):
             raise forms.ValidationError([_text(detail) for detail in refusal.details] or message) from refusal
 
 
+def _unquoted(line: str) -> str | None:
+    """Return the text of a line in double quotes, or None for a plain line. Most lines in double quotes are plain."""
+    if not line.startswith('"'):
+        return None
+    try:
+        text = json.loads(line)
+    except ValueError:
+        return None
+    return text if _needs_quotes(text) else None
+
+
+def _needs_quotes(text: str) -> bool:
+    return "\n" in text or "\r" in text or bool(_blank.fullmatch(text)) or _unquoted(text) is not None
+
+
 class LinesField(TextField):
-    """A list of texts, one a line. Empty lines are ignored."""
+    """A list of texts, one a line. Blank lines are ignored.
+
+    A text that a plain line cannot show, such as one with a line break or of blanks only, is a JSON string in double
+    quotes, so that a form which is sent as it was loaded changes nothing. `lines.js` does the same.
+    """
 
     def __init__(self, **options: Any) -> None:
         classes = " ".join([*TEXTAREA_CLASSES, "hy-lines"])
@@ -114,10 +134,13 @@ class LinesField(TextField):
         super().__init__(**{"widget": UnfoldAdminTextareaWidget(attributes), **options})
 
     def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
+        if not isinstance(value, list):
+            return value
+        return "\n".join(json.dumps(text, ensure_ascii=False) if _needs_quotes(text) else text for text in value)
 
     def clean(self, value: Any) -> Any:
-        return [line for line in self.to_python(value).split("\n") if line.strip()]
+        lines = [line for line in self.to_python(value).split("\n") if not _blank.fullmatch(line)]
+        return [line if (text := _unquoted(line)) is None else text for line in lines]
 
 
 class WordsField(TextField):

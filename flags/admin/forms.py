@@ -103,7 +103,9 @@ class SegmentForm(DomainForm):
         name="conditions", editor="conditions", help_text="Users who meet all of these conditions are in the segment."
     )
     user_ids = LinesField(
-        label="User IDs", help_text="One a line, up to 100,000. These users are always in the segment."
+        label="User IDs",
+        help_text="One a line, up to 100,000. These users are always in the segment. "
+        "An ID with a line break is in double quotes, with \\n for the break.",
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 

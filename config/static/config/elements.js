@@ -1,4 +1,5 @@
 // The elements that the editors use.
+import { toLine, valuesIn } from "./lines.js";
 
 /** Make an element. Attributes whose names start with `on` are listeners. */
 export function make(tag, attributes = {}, ...children) {
@@ -49,10 +50,10 @@ export function textInput(value, attributes, oninput) {
   return Object.assign(make("input", { type: "text", class: "hy-input", autocomplete: "off", ...attributes, oninput }), { value });
 }
 
-/** A textarea with one entry per line. */
-export function linesArea(lines, attributes, oninput) {
-  const area = make("textarea", { class: "hy-input", spellcheck: "false", ...attributes, oninput: () => oninput(area.value.split("\n").filter((line) => line !== "")) });
-  area.value = lines.map(String).join("\n");
+/** A textarea with one value per line. */
+export function linesArea(values, attributes, oninput) {
+  const area = make("textarea", { class: "hy-input", spellcheck: "false", ...attributes, oninput: () => oninput(valuesIn(area)) });
+  area.value = values.map((value) => toLine(String(value))).join("\n");
   return area;
 }
 

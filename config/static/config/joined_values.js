@@ -1,6 +1,7 @@
-// Notices that a line of a list counts as one value although it has commas or semicolons. It may be meant so, but pasted
-// lists look the same.
+// Notices about the lines of a list. A line with commas or semicolons counts as one value. It may be meant so, but pasted
+// lists look the same. A line in double quotes may stand for a value that has a line break.
 import { make } from "./elements.js";
+import { isQuoted } from "./lines.js";
 
 const SEPARATOR = /[,;]/;
 const LONGEST_SHOWN = 60;
@@ -9,20 +10,33 @@ function shortened(text) {
   return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
 }
 
+function isJoined(line) {
+  return SEPARATOR.test(line) && !isQuoted(line);
+}
+
 function partsOf(line) {
   return line.split(SEPARATOR).map((part) => part.trim()).filter(Boolean);
 }
 
 /** Split lines at their commas and semicolons. A list has each value once. */
 function split(lines) {
-  return [...new Set(lines.flatMap((line) => (SEPARATOR.test(line) ? partsOf(line) : [line])))];
+  return [...new Set(lines.flatMap((line) => (isJoined(line) ? partsOf(line) : [line])))];
+}
+
+/** Name the first of some lines, and count the others. */
+function named(lines) {
+  const others = lines.length - 1;
+  const more = others ? ` and ${others.toLocaleString("en")} other line${others === 1 ? "" : "s"}` : "";
+  return `“${shortened(lines[0])}”${more}`;
 }
 
 function wordsOf(joined) {
-  const others = joined.length - 1;
-  const first = `“${shortened(joined[0])}”`;
-  if (!others) return `${first} counts as one value.`;
-  return `${first} and ${others.toLocaleString("en")} other line${others === 1 ? "" : "s"} count as one value each.`;
+  return joined.length === 1 ? `${named(joined)} counts as one value.` : `${named(joined)} count as one value each.`;
+}
+
+function wordsOfQuoted(quoted) {
+  const [are, values] = quoted.length === 1 ? ["is", "this value"] : ["are", "these values"];
+  return `${named(quoted)} ${are} in double quotes, because a plain line cannot show ${values}. In the quotes, \\n is a line break.`;
 }
 
 function labelOf(joined) {
@@ -34,9 +48,14 @@ function labelOf(joined) {
 export function joinedNotice(onsplit) {
   const notice = make("div", { class: "hy-joined", role: "status" });
   const show = (lines) => {
-    const joined = lines.filter((line) => SEPARATOR.test(line));
+    const [joined, quoted] = [lines.filter(isJoined), lines.filter(isQuoted)];
     const button = () => make("button", { type: "button", class: "hy-link-button", onclick: () => onsplit(split(lines)) }, labelOf(joined));
-    notice.replaceChildren(...(joined.length ? [make("span", {}, wordsOf(joined)), ...(joined.some((line) => partsOf(line).length) ? [button()] : [])] : []));
+    const children = [
+      joined.length && make("span", {}, wordsOf(joined)),
+      joined.some((line) => partsOf(line).length) && button(),
+      quoted.length && make("span", {}, wordsOfQuoted(quoted)),
+    ];
+    notice.replaceChildren(...children.filter(Boolean));
   };
   return { notice, show };
 }

@@ -1,5 +1,6 @@
 // Links from the ids of an application's users that a form lists to the pages of these users.
 import { make } from "./elements.js";
+import { toLine } from "./lines.js";
 
 const MOST = 20;
 const page = document.querySelector("meta[name=hy-user-page]").content;
@@ -13,9 +14,9 @@ export function linkToUser(id, text = id, attributes = {}) {
 export function lineOfUsers() {
   const line = make("p", { class: "hy-users-named hy-muted" });
   const show = (ids) => {
-    const named = [...new Set(ids.map((id) => id.trim()).filter(Boolean))];
+    const named = [...new Set(ids.filter((id) => id.trim()))];
     line.hidden = !named.length;
-    const links = named.slice(0, MOST).flatMap((id) => [linkToUser(id), " "]);
+    const links = named.slice(0, MOST).flatMap((id) => [linkToUser(id, toLine(id)), " "]);
     line.replaceChildren(links.length ? "Pages of these users: " : "", ...links, named.length > MOST ? `and ${(named.length - MOST).toLocaleString("en")} more` : "");
   };
   return { line, show };

@@ -1,6 +1,7 @@
 // The editors of an experiment's audience: its conditions, its range in a group, and its testers.
 import { addButton, choice, iconButton, jsonControl, known, make, percentOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
+import { fromLine, toInput } from "../config/lines.js";
 import { linkToUser } from "../config/user_pages.js";
 import { blankCondition, conditionFields, isCondition } from "../flags/conditions.js";
 import { objectEditor, variantKeys } from "./object_editor.js";
@@ -62,13 +63,14 @@ objectEditor({
     const keys = variantKeys().map((key) => [key, key]);
     const cards = rows.map(([user, variant], at) => {
       const put = (entry) => rows.map((row, index) => (index === at ? entry : row));
-      const id = textInput(user, { placeholder: "user ID", "aria-label": "User ID" }, () => {
-        rows[at] = [id.value, rows[at][1]];
+      const typed = () => fromLine(id.value);
+      const id = textInput(toInput(user), { placeholder: "user ID", "aria-label": "User ID" }, () => {
+        rows[at] = [typed(), rows[at][1]];
         save(Object.fromEntries(rows));
-        page.replaceChildren(pageOf(id.value));
+        page.replaceChildren(pageOf(typed()));
       });
       const page = make("span", { class: "hy-tester-page" }, pageOf(user));
-      const sees = choice(keys, variant, { "aria-label": "Variant" }, () => change(put([id.value, sees.value])));
+      const sees = choice(keys, variant, { "aria-label": "Variant" }, () => change(put([typed(), sees.value])));
       return make("div", { class: "hy-row hy-tester" },
         make("div", { class: "hy-field" }, id), make("span", { class: "hy-caption" }, "sees"),
         make("div", { class: "hy-field" }, sees), page,

@@ -1,6 +1,7 @@
 // The operators of a condition, as the server lists them, and the input for the value that each compares with.
 import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, make, numberOrText, textInput } from "../config/elements.js";
 import { joinedNoticeOf } from "../config/joined_values.js";
+import { fromLine, toInput } from "../config/lines.js";
 import { momentInput, toLocal } from "../config/moments.js";
 import { suggestValues, valueButtons } from "./seen_attributes.js";
 
@@ -82,7 +83,7 @@ const CONTROLS = {
 
 function textValue(value, set, kind, takes) {
   const attributes = { placeholder: PLACEHOLDERS[takes] ?? (takes === "any" ? "value" : takes), "aria-label": "Value", inputmode: kind === "number" ? "decimal" : "text" };
-  const input = textInput(String(value ?? ""), attributes, () => set(read(input.value, kind)));
+  const input = textInput(toInput(String(value ?? "")), attributes, () => set(read(fromLine(input.value), kind)));
   return input;
 }
 

@@ -123,10 +123,10 @@ function percentageField(rule, { save }) {
 
 function usersField(rule, { save }) {
   const { line, show } = lineOfUsers();
-  const area = linesArea(rule.userIds ?? [], { rows: 4, placeholder: "One user id a line", "aria-label": "User ids, one a line" }, (lines) => {
-    rule.userIds = lines;
+  const area = linesArea(rule.userIds ?? [], { rows: 4, placeholder: "One user id a line", "aria-label": "User ids, one a line" }, (userIds) => {
+    rule.userIds = userIds;
     save();
-    show(lines);
+    show(userIds);
   });
   show(rule.userIds ?? []);
   const control = field(".userIds", "User ids", area);

@@ -1,6 +1,7 @@
 // Suggestions for conditions: the attributes that rules read or recent users have, and their usual values. They are asked
 // for when somebody first edits a condition.
 import { known, make } from "../config/elements.js";
+import { linesIn, toInput, toLine, valuesIn } from "../config/lines.js";
 
 const MOST_BUTTONS = 8;
 const address = known("hy-attributes-page", "");
@@ -56,7 +57,7 @@ export function valueButtons(area, nameOf) {
       row = area.closest(".hy-row");
       row?.addEventListener("input", show); // also of another attribute
     }
-    const listed = new Set(area.value.split("\n"));
+    const listed = new Set(valuesIn(area));
     const values = (seen.get(nameOf()) ?? []).filter((value) => !listed.has(value)).slice(0, MOST_BUTTONS);
     line.hidden = !values.length;
     line.replaceChildren("Seen lately:", ...values.map((value, at) => make("button", { type: "button", title: value, "aria-label": `Add ${value}`, onclick: () => add(value, at) }, value)));
@@ -64,7 +65,7 @@ export function valueButtons(area, nameOf) {
 
   /** Add a value, and leave the focus where the next one is. */
   async function add(value, at) {
-    area.value = [...area.value.split("\n").filter((text) => text !== ""), value].join("\n");
+    area.value = [...linesIn(area), toLine(value)].join("\n");
     for (const type of ["input", "change"]) area.dispatchEvent(new Event(type, { bubbles: true }));
     await show();
     const buttons = line.querySelectorAll("button");
@@ -78,7 +79,7 @@ export function valueButtons(area, nameOf) {
 
 function listOf(name, values) {
   if (!lists.has(name)) {
-    const list = make("datalist", { id: `hy-seen-values-${lists.size}` }, ...values.map((value) => make("option", { value })));
+    const list = make("datalist", { id: `hy-seen-values-${lists.size}` }, ...values.map((value) => make("option", { value: toInput(value) })));
     document.body.append(list);
     lists.set(name, list);
   }

@@ -297,3 +297,67 @@ def test_revert__of_a_segment_by_a_viewer__is_neither_offered_nor_done(segment: 
     client = sign_in("flags.view_segment")
     assert "Revert to this" not in client.get(address("history", segment)).content.decode()
     assert client.post(reverse("admin:flags_segment_revert", args=[segment.pk, first])).status_code == 403
+
+
+# --- ids that a plain line cannot show -------------------------------------------------------------------------------
+
+TORN = ["new\nline", "b", " padded ", "  ", "a\r\nb\r", '"new\\nline"', '"quoted"']
+
+
+@pytest.fixture
+def torn(db: None) -> Segment:
+    return create_segment(key="torn", user_ids=TORN, actor=ACTOR, at=NOON)
+
+
+def as_sent(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as a browser sends them, with the line breaks that it makes."""
+    return {
+        name: value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n") if isinstance(value, str) else value
+        for name, value in values.items()
+    }
+
+
+def test_change__of_the_description__keeps_ids_with_line_breaks(torn: Segment) -> None:
+    client, before = sign_in(), revision()
+    sent = as_sent(filled(client, address("change", torn), description="Other"))
+    assert client.post(address("change", torn), sent).status_code == 302
+    changed = get_segment("torn")
+    assert (changed.description, changed.user_ids) == ("Other", TORN)
+    change = only_change(after=before)
+    assert change.before is not None
+    assert change.after is not None
+    assert {name for name in change.after if change.after[name] != change.before[name]} == {"description"}
+
+
+def test_change__of_the_ids__keeps_those_with_line_breaks_and_takes_further_ones(torn: Segment) -> None:
+    client, page = sign_in(), address("change", torn)
+    lines = filled(client, page)["user_ids"].split("\n")
+    sent = as_sent(filled(client, page, user_ids="\n".join([*lines[:-1], "c", '"one\\nmore"', '"more"'])))
+    assert client.post(page, sent).status_code == 302
+    assert get_segment("torn").user_ids == [*TORN[:-1], "c", "one\nmore", '"more"']
+
+
+def test_change__refused__shows_ids_with_line_breaks_again_and_saves_them_then(torn: Segment) -> None:
+    client, page = sign_in(), address("change", torn)
+    refused = client.post(page, as_sent(filled(client, page, description="d" * 2001)))
+    assert "description" in errors_of(refused)
+    form = refused.context["adminform"].form
+    again = {name: form[name].value() or "" for name in form.fields} | {"description": "Short"}
+    assert client.post(page, as_sent(again)).status_code == 302
+    assert (get_segment("torn").description, get_segment("torn").user_ids) == ("Short", TORN)
+
+
+def test_change__of_a_segment_that_changed_meanwhile__compares_whole_ids(torn: Segment) -> None:
+    client, page = sign_in(), address("change", torn)
+    sent = as_sent(filled(client, page, description="Mine"))
+    update_segment(key="torn", changes={"user_ids": [*TORN, "c"]}, actor=ACTOR, at=NOON)
+    shown = client.post(page, sent)
+    assert "Nothing was saved" in errors_of(shown)["__all__"][0]
+    assert get_segment("torn").user_ids == [*TORN, "c"]
+
+
+@pytest.mark.parametrize("line", ['"a\\u0000\\nb"', '"a\\ud800\\nb"', '"\\n"\n"\\n"', '""'])
+def test_add__of_a_quoted_id_that_the_api_refuses__is_refused(db: None, line: str) -> None:
+    client = sign_in()
+    response = client.post(ADD, filled(client, ADD, key="fresh", user_ids=line))
+    assert "user_ids" in errors_of(response)
