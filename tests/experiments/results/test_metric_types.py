@@ -136,7 +136,7 @@ def test_freeze__quantiles__are_computed_before_anything_is_locked(
 def test_results__distinct__tell_values_of_different_types_apart(production: Environment) -> None:
     experiment = make_experiment(production, Definition("seen", 1, "distinct", Quantity("view", "item")))
     assign(experiment.pk, "u", "green", NOON)
-    for item in (True, "true", False, "false", 1, 1.0, "1", None, [1]):
+    for item in (True, "true", False, "false", 1, 1.0, "1", None, [1], ["a"], {}, {"a": 1}):
         EventFactory(user_id="u", name="view", timestamp=NOON, properties={"item": item})
 
     assert green(experiment)["seen"].value == 6
