@@ -13,6 +13,7 @@ from config.timestamps import floor_to_second
 from experiments.aggregates.caps import percentile_cap
 from experiments.aggregates.dialects import fetch, planned
 from experiments.aggregates.metric_columns import Layout
+from experiments.aggregates.ranks import find_by_rank
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery, exposed_users
 from experiments.aggregates.sum_statements import Counted, counted, sum_up
 from experiments.aggregates.variant_sums import Caps, Mature, SumsAsOf, VariantTotals
@@ -26,7 +27,8 @@ _SECOND = timedelta(seconds=1)
 def sums_as_of(experiment: Experiment, moment: datetime) -> SumsAsOf:
     """Return the sums as if the experiment had been stopped and read at a moment, caps included.
 
-    This takes one pass over the events until then, and two more for each cap at a percentile. It writes nothing.
+    This takes one pass over the events until then, and two more for each cap at a percentile, or some more on Citus.
+    It writes nothing.
     """
     stopped = as_if_stopped(experiment, moment)
     return sums_until_stop(stopped, find_caps(stopped))
@@ -82,17 +84,13 @@ def _find_cap(stopped: Experiment, definition: Definition) -> float | None:
     if definition.cap_percentile is None:
         return definition.cap_value
 
-    def select(what: str, then: str = "") -> float:
-        query = TotalsQuery(stopped)
-        query.definitions = [definition]
-        value = Layout([definition]).figure(0, "y")
-        rows = f"(SELECT {value} AS value FROM ({query.totals(None)}) AS computed) AS valued WHERE value <> 0"  # noqa: S608
-        [[selected]] = fetch(f"SELECT {what} FROM {rows} {then}", query.parameters)  # noqa: S608 (no data)
-        return float(selected)
-
-    number = int(select("COUNT(*)"))
+    query = TotalsQuery(stopped)
+    query.definitions = [definition]
+    value = Layout([definition]).figure(0, "y")
+    rows = f"(SELECT {value} AS value FROM ({query.totals(None)}) AS computed) AS valued WHERE value <> 0"  # noqa: S608
+    [[number]] = fetch(f"SELECT COUNT(*) FROM {rows}", query.parameters)  # noqa: S608 (no data)
     return percentile_cap(
-        definition.cap_percentile, number, lambda rank: select("value", f"ORDER BY value DESC LIMIT 1 OFFSET {rank}")
+        definition.cap_percentile, int(number), lambda rank: find_by_rank("value", rows, query.parameters, rank)
     )
 
 

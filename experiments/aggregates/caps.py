@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from experiments.aggregates.dialects import Parameters, fetch
 from experiments.aggregates.metric_columns import Layout
+from experiments.aggregates.ranks import find_by_rank
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, UserTotal
 
@@ -29,25 +30,24 @@ def _measured(experiment: Experiment, metric_index: int, parameters: Parameters)
 def find_percentile(experiment: Experiment, metric_index: int, percentile: float, number: int) -> float | None:
     """Return the cap of a metric at a percentile, given how many users have a value other than 0."""
 
-    def from_above(which: int) -> float:  # counting from the greatest value, so that fewer values are sorted
+    def from_above(rank: int) -> float | None:
         parameters = Parameters()
         value, rows = _measured(experiment, metric_index, parameters)
-        statement = f"SELECT {value} FROM {rows}"  # noqa: S608 (no data)
-        return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
+        return find_by_rank(value, rows, parameters, rank)
 
     return percentile_cap(percentile, number, from_above)
 
 
-def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:
+def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float | None]) -> float | None:
     """Return the percentile (50 to 100) of `number` values other than 0, by nearest rank.
 
-    `from_above` returns a value by its rank, 0 for the greatest. The cap is None without values, and where it would
-    be 0 or less, because users without events count as 0.
+    `from_above` returns a value by its rank, 0 for the greatest, so that fewer values are sorted than from below. The
+    cap is None without values, and where it would be 0 or less, because users without events count as 0.
     """
     if not number:
         return None
     cap = from_above(rank_from_above(percentile, number))
-    return cap if cap > 0 else None
+    return cap if cap is not None and cap > 0 else None
 
 
 def rank_from_above(percentile: float, number: int) -> int:

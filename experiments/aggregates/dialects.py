@@ -171,6 +171,10 @@ class Parameters:
         self._values[name] = value
         return f"%({name})s"
 
+    def put_all(self, statement: str, values: Iterable[Any]) -> str:
+        """Add the parameters of a statement whose placeholders have no names, and return it with names."""
+        return statement.replace("%%", "%%%%") % tuple(map(self.put, values))
+
     def stored(self) -> Mapping[str, Any]:
         """Return the values as the driver takes them and as Django's fields store them."""
         if connection.vendor == "postgresql":

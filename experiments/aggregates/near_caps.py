@@ -8,11 +8,11 @@ users may have it, too. About as many users are above the bound as are above the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import product
 from typing import Any, NamedTuple
 
 from experiments.aggregates.dialects import Parameters, execute, fetch
 from experiments.aggregates.metric_columns import Layout, Put
+from experiments.aggregates.ranks import find_by_rank
 from experiments.models import AggregateState, UserTotal
 
 LEAST_PERCENTILE = 90
@@ -41,10 +41,9 @@ def values_of(bounds: Mapping[int, Bound]) -> Bounds:
     return {index: bound.value for index, bound in bounds.items() if bound.value is not None}
 
 
-def is_above(figure: Callable[[str], str], *bounds: str) -> str:
-    """Return SQL that says whether a value of a metric, before or since the exposure, is above one of the bounds."""
-    both = product((figure(name) for name in ("y", "x")), bounds)
-    return f"({' OR '.join(f'{value} > {bound}' for value, bound in both)})"
+def is_above(figure: Callable[[str], str], bound: str) -> str:
+    """Return SQL that says whether a value of a metric, before or since the exposure, is above a bound."""
+    return f"({figure('y')} > {bound} OR {figure('x')} > {bound})"
 
 
 def is_near_cap(bounds: Bounds, figure: Callable[[int, str], str], put: Put) -> str:
@@ -118,8 +117,7 @@ class NearCaps:
         """Return the value of a metric with a rank from above, among the users who meet a condition."""
         parameters, value = Parameters(), self._layout.figure(metric_index, "y")
         rows = self._rows(f"{condition} AND {value} <> 0", parameters)
-        found = fetch(f"SELECT {value} FROM {rows} ORDER BY 1 DESC LIMIT 1 OFFSET {rank}", parameters)  # noqa: S608
-        return float(found[0][0]) if found else None
+        return find_by_rank(value, rows, parameters, rank)
 
     def _mark(self, value: str, condition: str, parameters: Parameters) -> None:
         chosen = self._is_chosen(condition, parameters)

@@ -29,14 +29,14 @@ from experiments.models import Experiment
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A metric to sum up under a label, with its cap, or SQL for it. `figure` returns SQL for a column by its name.
+    """A metric to sum up under a label, with its cap. `figure` returns SQL for a column by its name.
 
     Only users who were exposed before the moment `before` count, or all if it is None. Without history, x and e are 0.
     """
 
     label: int
     definition: Definition
-    cap: float | str | None
+    cap: float | None
     figure: Callable[[str], str]
     before: datetime | None = None
     has_history: bool = True
@@ -129,13 +129,8 @@ def _by_day(summed: Sums) -> DailySums:
 
 
 def _reading_once(metric: Counted, read: dict[str, str]) -> Counted:
-    """Return the metric with names for its figures and a cap in SQL, which are added to those that are read."""
-
-    def name_of(figure: str) -> str:
-        return read.setdefault(figure, f"figure_{len(read)}")
-
-    cap = name_of(metric.cap) if isinstance(metric.cap, str) else metric.cap
-    return replace(metric, figure=lambda name: name_of(metric.figure(name)), cap=cap)
+    """Return the metric with names for its figures, which are added to those that are read."""
+    return replace(metric, figure=lambda name: read.setdefault(metric.figure(name), f"figure_{len(read)}"))
 
 
 def _sum_up(
@@ -215,7 +210,7 @@ class Measured:
         self._column = {name: f"{name}_{counted.label}{suffix}" for name in names}
         self._figures = {name: counted.figure(name) for name in names}
         if counted.cap is not None:
-            cap = counted.cap if isinstance(counted.cap, str) else parameters.put(counted.cap)
+            cap = parameters.put(counted.cap)
             self._figures |= {name: _capped(self._figures[name], cap) for name in {"y", "x"} & self._figures.keys()}
 
     def values(self, is_changed: str = "") -> dict[str, str]:

@@ -26,6 +26,7 @@ from experiments.aggregates.marks import marks_near_caps
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.near_caps import LEAST_PERCENTILE, NearCaps, is_above
 from experiments.aggregates.quantiles import forgotten
+from experiments.aggregates.ranks import find_by_rank
 from experiments.aggregates.series_users import (
     EXPOSURE,
     UNLESS_NOTED,
@@ -36,15 +37,7 @@ from experiments.aggregates.series_users import (
     until_of,
 )
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
-from experiments.aggregates.sum_statements import (
-    Counted,
-    as_day,
-    counted,
-    keys_of_days,
-    sum_by_day,
-    sum_changes,
-    sum_changes_by_day,
-)
+from experiments.aggregates.sum_statements import Counted, counted, sum_by_day, sum_changes_by_day
 from experiments.aggregates.variant_sums import KEY, KINDS, NAMES, Caps, DailySums
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
@@ -200,10 +193,7 @@ class AggregateUpdater:
             if close is not None:
                 return close
         new = find_percentile(self.experiment, metric_index, self._percentiles[metric_index], number)
-        if new != old:
-            self._change.add(1, self._difference(metric_index, old, new))
-            if self._has_stored_days(metric_index):
-                self._note_above(metric_index, old, new)
+        self._count_by(metric_index, old, new)
         return new
 
     def _move_within(
@@ -211,32 +201,30 @@ class AggregateUpdater:
     ) -> float | None:
         """Return the cap with a rank among the greatest values, or None if it is not above a bound.
 
-        The old one must not be below the bound, and all users above it must meet the condition. One pass over their
-        totals finds the cap and counts by it.
+        The old one must not be below the bound, and all users above it must meet the condition. Users above the old or
+        new one are counted by it.
         """
         parameters = Parameters()
-        figure = partial(self.layout.figure, metric_index)
-        above = self._rows(f"{condition} AND {is_above(figure, parameters.put(bound))}", parameters)
-        given = f"""
-            WITH above AS MATERIALIZED (SELECT * FROM {above}),
-            percentile AS (SELECT {figure("y")} AS cap FROM above ORDER BY 1 DESC LIMIT 1 OFFSET {rank})
-        """  # noqa: S608 (no data)
-        if self._has_stored_days(metric_index):
-            bounds = ["cap"] if old is None else ["cap", parameters.put(old)]
-            moved = is_above(figure, *bounds) if old is None else f"cap <> {bounds[1]} AND {is_above(figure, *bounds)}"
-            note = self._note(f"above, percentile WHERE cap > {parameters.put(bound)} AND {moved}", parameters)
-            if connection.vendor == "postgresql":
-                given = f"{given}, noted AS ({note})"
-            else:
-                execute(f"{given} {note}", parameters)
-        metric = self._counted(metric_index, old), self._counted(metric_index, "cap")
-        summed = sum_changes("above, percentile", [*keys_of_days(), "cap"], [metric], parameters, given)
-        new: float | None = next((cap for *_, cap in summed), None)
+        above = self._above(metric_index, bound, parameters, condition)
+        new = find_by_rank(self.layout.figure(metric_index, "y"), above, parameters, rank)
         if new is None or new <= bound:
             return None
-        for (index, variant, phase, day, _), sums in summed.items():
-            self._change.add(1, {(index, variant, phase, as_day(day)): sums})
+        self._count_by(metric_index, old, new, condition)
         return new
+
+    def _count_by(self, metric_index: int, old: float | None, new: float | None, condition: str = "TRUE") -> None:
+        """Count the users above an old or new cap by the new one. All of them must meet the condition.
+
+        Their daily changes become outdated.
+        """
+        if new == old:
+            return
+        parameters, lower = Parameters(), min(cap for cap in (old, new) if cap is not None)
+        above = self._above(metric_index, lower, parameters, condition)
+        metric = self._counted(metric_index, old), self._counted(metric_index, new)
+        self._change.add(1, sum_changes_by_day(above, [metric], parameters))
+        if self._has_stored_days(metric_index):
+            self._note(metric_index, lower, condition)
 
     def _count_measured(self, metric_indexes: Collection[int]) -> Mapping[int, int]:
         """Return the number of users of each of these metrics whose value is not 0, from the sums and their change."""
@@ -254,36 +242,26 @@ class AggregateUpdater:
             is_chosen("user_id", users, parameters.put), parameters, counted(self.experiment, self.caps)
         )
 
-    def _difference(self, metric_index: int, old: float | None, new: float | None) -> DailySums:
-        """Return how the sums change with another cap of a metric; only users above the lower cap matter."""
-        parameters = Parameters()
-        lowest = min(cap for cap in (old, new) if cap is not None)
-        metric = self._counted(metric_index, old), self._counted(metric_index, new)
-        return sum_changes_by_day(self._above(metric_index, [lowest], parameters), [metric], parameters)
-
     def _has_stored_days(self, metric_index: int) -> bool:
         return has_series(self.state) and self.definitions[metric_index].span is None
 
-    def _note_above(self, metric_index: int, *caps: float | None) -> None:
-        """Note the users whose daily changes another cap of a metric makes outdated."""
+    def _note(self, metric_index: int, bound: float, condition: str) -> None:
+        """Note the users above a bound, whose daily changes are outdated."""
         parameters = Parameters()
-        above = self._above(metric_index, [cap for cap in caps if cap is not None], parameters)
-        execute(self._note(above, parameters), parameters)
-
-    def _note(self, rows: str, parameters: Parameters) -> str:
-        """Return SQL that notes the users of some totals, given as a table and a condition."""
-        return f"""
+        above = self._above(metric_index, bound, parameters, condition)
+        statement = f"""
             INSERT INTO {SeriesUser._meta.db_table} (experiment_id, {EXPOSURE}) SELECT experiment_id, {EXPOSURE}
-            FROM {rows} AND exposed_at < {parameters.put(begin_of(until_of(self.state)))} {UNLESS_NOTED}
+            FROM {above} AND exposed_at < {parameters.put(begin_of(until_of(self.state)))} {UNLESS_NOTED}
         """  # noqa: S608 (no data)
+        execute(statement, parameters)
 
-    def _counted(self, metric_index: int, cap: float | str | None) -> Counted:
+    def _counted(self, metric_index: int, cap: float | None) -> Counted:
         return Counted(metric_index, self.definitions[metric_index], cap, partial(self.layout.figure, metric_index))
 
-    def _above(self, metric_index: int, bounds: Sequence[float], parameters: Parameters) -> str:
-        """Return SQL for the totals of users with a value above one of the bounds, before or since their exposure."""
-        above = is_above(partial(self.layout.figure, metric_index), *map(parameters.put, bounds))
-        return self._rows(above, parameters)
+    def _above(self, metric_index: int, bound: float, parameters: Parameters, condition: str) -> str:
+        """Return SQL for the totals of users with a value above a bound, before or since their exposure."""
+        above = is_above(partial(self.layout.figure, metric_index), parameters.put(bound))
+        return self._rows(f"{condition} AND {above}", parameters)
 
     def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
         return sum_by_day(self._rows(condition, parameters), metrics, parameters)

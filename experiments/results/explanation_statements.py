@@ -1,7 +1,7 @@
 """The SQL of explanations, for both databases: from raw events to the number that each condition leaves.
 
 It shares nothing with the SQL of the totals, so that an explanation is an independent check of them. Quantiles are
-counted alike, but the events are selected here.
+counted alike, and caps are found alike, but the events are selected here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from django.db import connection
 from config.database.insertion import adapt_row
 from events.models import Event
 from experiments.aggregates.dialects import Parameters
+from experiments.aggregates.ranks import find_by_rank
 from experiments.aggregates.value_counts import ValueCounts
 from experiments.models import Experiment, Exposure
 
@@ -206,11 +207,11 @@ def find_percentile(experiment: Experiment, selection: Selection, percent: float
     [[users]] = fetch(Sql(f"{query} SELECT COUNT(*) FROM of_user WHERE y <> 0", parameters))  # noqa: S608 (no data)
     if not users:
         return None
-    # From above, few values are sorted, and sent by the workers of Citus, to which a rank for each user would be all.
     rank = users - math.ceil(Fraction(str(percent)) * users / 100)
-    statement = f"{query} SELECT y FROM of_user WHERE y <> 0 ORDER BY y DESC LIMIT 1 OFFSET {rank}"  # noqa: S608 (no data)
-    [[value]] = fetch(Sql(statement, parameters))
-    return float(value) if value > 0 else None
+    named = Parameters()
+    measured = named.put_all(f"{query} SELECT y FROM of_user WHERE y <> 0", parameters)  # noqa: S608 (no data)
+    value = find_by_rank("y", f"({measured}) AS measured", named, rank)
+    return value if value is not None and value > 0 else None
 
 
 def count_values(
@@ -221,7 +222,7 @@ def count_values(
     `users` are the numbers of these users. The keys of the groups are the variants.
     """
     every, parameters = select_values(experiment, selection), Parameters()
-    named = every.text.replace("%%", "%%%%") % tuple(map(parameters.put, every.parameters))
+    named = parameters.put_all(every.text, every.parameters)
     within = ", ".join(map(parameters.put, phases))
     valued = f"SELECT variant, user_id, value FROM ({named}) AS every WHERE phase IN ({within})"  # noqa: S608 (no data)
     return ValueCounts(valued, ["variant"], parameters, {(variant,): number for variant, number in users.items()})

@@ -14,18 +14,24 @@ import pytest
 import time_machine
 from django.db import connection
 
+from config.database.consistent_reads import read_consistently
 from config.distribution.tables import spread
 from config.models import Environment
-from events.recording.ingest import record
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.aggregates import ranks
+from experiments.aggregates.as_of import as_if_stopped, find_caps
 from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.checking import check_sums
+from experiments.aggregates.daily_changes import update_series
+from experiments.aggregates.dialects import Parameters, dialect, fetch
 from experiments.aggregates.quantiles import read_quantiles
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_caps
-from experiments.models import Experiment, Exposure
+from experiments.metrics.definition import Definition
+from experiments.models import Experiment, Exposure, Origin, SeriesUser, UserTotal
 from experiments.results.computing import analyse_experiment, explain_metric
 from tests.conftest import NOON
-from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
+from tests.experiments.aggregates.histories import DEFINITIONS, EUROS, History, make_experiment
 from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
 
@@ -39,10 +45,11 @@ MOST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """The plan of a statement, and the number of rows that it returned or wrote."""
+    """The plan of a statement, the number of rows that it returned or wrote, and of those that workers sent for it."""
 
     plan: str
     rows: int
+    sent: int
 
 
 @contextmanager
@@ -58,11 +65,14 @@ def plans() -> Iterator[dict[str, Executed]]:
             return execute(sql, params, many, context)
         is_inside = True
         with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN {sql}", params)
+            # ANALYZE executes the statement, so that it says how many rows the workers send.
+            how = "(ANALYZE)" if sql.split(None, 1)[0] in ("SELECT", "WITH") else ""
+            cursor.execute(f"EXPLAIN {how} {sql}", params)
             plan = "\n".join(line for (line,) in cursor.fetchall())
         is_inside = False
         returned = execute(sql, params, many, context)
-        found[sql] = Executed(plan, context["cursor"].rowcount)
+        sent = sum(map(int, re.findall(r"Custom Scan \(Citus.*\(actual .*rows=(\d+)", plan)))
+        found[sql] = Executed(plan, context["cursor"].rowcount, sent)
         return returned
 
     with connection.execute_wrapper(explain):
@@ -175,3 +185,75 @@ def test_explain_metric__of_many_users__returns_no_row_for_each(production: Envi
     with plans() as found:
         explain_metric(experiment, metric, "green", at=LATER)
     assert [sql for sql, executed in found.items() if not 0 <= executed.rows <= MOST_ROWS] == []
+
+
+BUYERS = 400
+CAPPED = (
+    Definition("spent", 1, "revenue", EUROS, cap_percentile=60),
+    Definition("paid", 1, "revenue", EUROS, cap_percentile=95, window=timedelta(days=3)),
+)
+
+
+@pytest.fixture
+def capped(production: Environment, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """An experiment with caps at percentiles, and with so many users, of whom the first has the smallest value."""
+    monkeypatch.setattr(ranks, "MOST_FETCHED", 10)
+    monkeypatch.setattr(ranks, "PARTS", 8)
+    experiment = make_experiment(production, *CAPPED)
+    exposures = [
+        Exposure(experiment=experiment, user_id=f"u{number}", variant="green", exposed_at=NOON, origin=Origin.ASSIGNED)
+        for number in range(BUYERS)
+    ]
+    Exposure.objects.bulk_create(exposures)
+    chance = Random(3)
+    amounts = sorted(round(chance.lognormvariate(3, 1), 2) for _ in range(BUYERS))
+    record([buy(number, amount) for number, amount in enumerate(amounts)], production)
+    return experiment
+
+
+def buy(number: int, amount: float) -> NewEvent:
+    return NewEvent(new_id(), f"u{number}", "buy", NOON, NOON, {"revenue": amount, "currency": "EUR"})
+
+
+def sending_users(found: dict[str, Executed]) -> list[str]:
+    """Return the statements for which the workers sent more than some rows from each part of a table."""
+    shards = 4
+    return [f"{sql}\n{executed.plan}" for sql, executed in found.items() if executed.sent > shards * (ranks.PARTS + 1)]
+
+
+@pytest.mark.django_db(transaction=True)  # or else all users would be new again each time
+def test_refresh__caps_that_move__are_found_without_sending_users(capped: Experiment) -> None:
+    with plans() as found:
+        refresh(capped, LATER)
+    assert pulled(found) == sending_users(found) == []
+    update_series(capped, LATER)
+    for number in range(3):
+        before = read_caps(capped)
+        record([buy(number, 500 + number)], capped.environment)
+        with plans() as found:
+            refresh(capped, LATER)
+        assert pulled(found) == sending_users(found) == []
+        assert read_caps(capped) != before
+    assert SeriesUser.objects.filter(experiment=capped).count() > BUYERS // 20  # whose days the caps have changed
+    assert check_sums(capped, LATER) == []
+    values = sorted(spent(capped), reverse=True)
+    assert read_caps(capped) == {0: values[BUYERS * 2 // 5], 1: values[BUYERS // 20]}
+
+
+def spent(experiment: Experiment) -> list[float]:
+    value, rows = dialect().figure.format("figures", 0), UserTotal._meta.db_table
+    return [value for (value,) in fetch(f"SELECT {value} FROM {rows}", Parameters())]
+
+
+def test_find_caps__as_of_a_moment__sends_no_users(capped: Experiment) -> None:
+    refresh(capped, LATER)
+    with plans() as found, read_consistently():
+        assert find_caps(as_if_stopped(capped, LATER)) == read_caps(capped)
+    assert pulled(found) == sending_users(found) == []
+
+
+@pytest.mark.parametrize("metric", [definition.key for definition in CAPPED])
+def test_explain_metric__with_a_cap__sends_no_users(capped: Experiment, metric: str) -> None:
+    with plans() as found:
+        explain_metric(capped, metric, "green", at=LATER)
+    assert pulled(found) == sending_users(found) == []
