@@ -37,6 +37,7 @@ class Dialect:
     day_of: str  # of a moment, in UTC
     effective_day: str  # of an event, in UTC, or of the exposure if that is later
     days_between: str  # the number of whole days from a moment to a later one
+    microseconds: str  # the number of microseconds from 1970 to a moment, exact until 2106
     number: str  # the property with a name if it is a number, else NULL
     text: str  # the property with a name if it is a text, else NULL
     upper: str  # a text with the letters A to Z in upper case
@@ -73,6 +74,7 @@ _DIALECTS = {
         day_of="(({}) AT TIME ZONE 'UTC')::date",
         effective_day="(GREATEST(LEAST(timestamp, received_at), exposed_at) AT TIME ZONE 'UTC')::date",
         days_between="FLOOR(EXTRACT(EPOCH FROM ({1}) - ({0})) / 86400)::int",
+        microseconds="round(date_part('epoch', {}) * 1000000)",
         number="CASE WHEN jsonb_typeof(properties -> {0}::text) = 'number' THEN "
         f"CASE WHEN ABS((properties -> {{0}}::text)::numeric) < {_SMALLEST} THEN 0 ELSE "
         f"GREATEST(-{_LARGEST}, LEAST({_LARGEST}, (properties -> {{0}}::text)::numeric)) END END",
@@ -114,6 +116,8 @@ _DIALECTS = {
         effective_day="substr(MAX(MIN(timestamp, received_at), exposed_at), 1, 10)",
         days_between="((CAST(strftime('%%s', substr({1}, 1, 19)) AS INTEGER) - CAST(strftime('%%s', {0}) AS INTEGER)) "
         "/ 86400)",
+        microseconds="(CAST(strftime('%%s', substr({0}, 1, 19)) AS INTEGER) * 1000000 "
+        "+ CAST(substr({0} || '.000000', 21, 6) AS INTEGER))",
         number=f"(SELECT CASE WHEN value > -{_SMALLEST} AND value < {_SMALLEST} THEN 0.0 "  # noqa: S608 (no data)
         f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(properties) "
         "WHERE key = {} AND type IN ('integer', 'real'))",

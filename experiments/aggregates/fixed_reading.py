@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,9 +15,11 @@ from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
 from experiments.aggregates.as_of import as_if_stopped, find_caps, sums_until_stop
 from experiments.aggregates.changed_users import has_changes
+from experiments.aggregates.dialects import Parameters, dialect
 from experiments.aggregates.history import Changes, Key, compute_changes, finished_days
 from experiments.aggregates.marks import usable_mark
 from experiments.aggregates.quantiles import Quantiles, compute_quantiles, parse_quantiles, quantiles_document
+from experiments.aggregates.ranks import find_by_rank
 from experiments.aggregates.statements import exposed_users
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
@@ -37,7 +39,7 @@ from experiments.models.locks import lock_aggregates
 from experiments.stats.plans import split_size
 from experiments.stats.types import Weight
 
-_SECOND = timedelta(seconds=1)
+_EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
 FOR_LATE_EVENTS = timedelta(days=1)
 """How long results stay open after a stop or a reading, because clients may send events late."""
 
@@ -184,9 +186,14 @@ def planned_by_variant(experiment: Experiment) -> Mapping[str, int]:
 
 def _nth_mature(experiment: Experiment, primary: Definition, variant: str, number: int) -> datetime | None:
     """Return the moment at which a variant had this number of mature users."""
-    exposed = exposed_users(experiment).filter(variant=variant).order_by("exposed_at")
-    moment = exposed.values_list("exposed_at", flat=True)[number - 1 : number].first()
-    return moment if moment is None or primary.span is None else floor_to_second(moment) + primary.span
+    exposed, parameters = exposed_users(experiment).filter(variant=variant), Parameters()
+    rows = parameters.put_all(*exposed.values("exposed_at").order_by().query.sql_with_params())
+    earliness = f"-{dialect().microseconds.format('exposed_at')}"
+    found = find_by_rank(earliness, f"({rows}) AS exposed", parameters, number - 1)
+    if found is None:
+        return None
+    moment = _EPOCH - timedelta(microseconds=int(found))
+    return moment if primary.span is None else floor_to_second(moment) + primary.span
 
 
 # as JSON

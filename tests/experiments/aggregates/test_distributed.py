@@ -24,11 +24,12 @@ from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.checking import check_sums
 from experiments.aggregates.daily_changes import update_series
 from experiments.aggregates.dialects import Parameters, dialect, fetch
+from experiments.aggregates.fixed_reading import find_instant
 from experiments.aggregates.quantiles import read_quantiles
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_caps
-from experiments.metrics.definition import Definition
-from experiments.models import Experiment, Exposure, Origin, SeriesUser, UserTotal
+from experiments.metrics.definition import Definition, Quantity
+from experiments.models import AnalysisMethod, Experiment, Exposure, Origin, SeriesUser, UserTotal
 from experiments.results.computing import analyse_experiment, explain_metric
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import DEFINITIONS, EUROS, History, make_experiment
@@ -249,6 +250,21 @@ def test_find_caps__as_of_a_moment__sends_no_users(capped: Experiment) -> None:
     refresh(capped, LATER)
     with plans() as found, read_consistently():
         assert find_caps(as_if_stopped(capped, LATER)) == read_caps(capped)
+    assert pulled(found) == sending_users(found) == []
+
+
+def test_find_instant__of_a_fixed_plan__sends_no_users(capped: Experiment) -> None:
+    exposures = [*Exposure.objects.filter(experiment=capped).order_by("user_id")]
+    for number, exposure in enumerate(exposures, start=1):
+        exposure.exposed_at = NOON + timedelta(milliseconds=number)
+    Exposure.objects.bulk_update(exposures, ["exposed_at"])
+    capped.analysis, capped.registration = AnalysisMethod.FIXED, {"plannedSampleSize": BUYERS - 50}
+    capped.variants, capped.phases = [{"key": "green", "weight": 1}], []
+    capped.definitions = [Definition("bought", 1, "conversion", Quantity("buy")).document()]
+    capped.save()
+    refresh(capped, LATER)
+    with plans() as found:
+        assert find_instant(capped, LATER) == NOON + timedelta(milliseconds=BUYERS - 50)
     assert pulled(found) == sending_users(found) == []
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from config.models import Environment
 from events.removal.erasure import erase_user
+from experiments.aggregates import ranks
 from experiments.aggregates.as_of import SumsAsOf, sums_as_of
 from experiments.aggregates.fixed_reading import FixedReading, find_instant, fixed_reading
 from experiments.aggregates.variant_sums import EXPOSURES
@@ -29,7 +30,7 @@ from tests.threads import SECONDS, Threads, database_for_threads
 
 pytestmark = pytest.mark.django_db
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+HOUR, DAY, MICROSECOND = timedelta(hours=1), timedelta(days=1), timedelta(microseconds=1)
 
 
 @pytest.fixture
@@ -83,6 +84,23 @@ def test_fixed_reading__before_the_last_planned_user_is_mature__is_none(experime
     reading = read(experiment, NOON + DAY + 5 * HOUR)
     assert reading is not None
     assert reading.instant == NOON + DAY + 5 * HOUR
+
+
+@pytest.mark.parametrize("size", [3, 6, 10])
+def test_find_instant__users_within_one_second__is_exact(
+    production: Environment, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(ranks, "MOST_FETCHED", 2)
+    experiment = make_experiment(production, Definition("bought", 1, "conversion", Quantity("buy")))
+    experiment.analysis, experiment.registration = AnalysisMethod.FIXED, {"plannedSampleSize": size}
+    experiment.variants, experiment.phases = [{"key": "green", "weight": 1}], []
+    experiment.save()
+    microseconds = [0, 1, 2, 10, 10, 10, 400_000, 999_998, 999_999, 1_000_000]
+    for number in Random(size).sample(range(10), 10):
+        assign(experiment.pk, f"g{number}", "green", NOON + microseconds[number] * MICROSECOND)
+    at = NOON + HOUR
+    bring_up_to_date(experiment, at)
+    assert find_instant(experiment, at) == NOON + microseconds[size - 1] * MICROSECOND
 
 
 def test_fixed_reading__read_late__is_as_of_the_instant(experiment: Experiment) -> None:
