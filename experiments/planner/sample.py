@@ -15,7 +15,7 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-from django.db.models import Count, Min, Window
+from django.db.models import Min
 from django.db.models.functions import MD5
 
 from config.models import Environment
@@ -58,16 +58,16 @@ def sample_events(definition: Definition, environment: Environment, at: datetime
     since = Event.objects.filter(environment=environment, timestamp__gte=end - PERIOD, timestamp__lte=at)
     # Only columns of an index are used, so that the database reads the index alone.
     users = since.values("user_id").annotate(first=Min("timestamp")).filter(first__lte=end)
-    ranked = users.annotate(users=Window(Count("*"))).order_by(MD5("user_id"), "user_id")
-    came = list(ranked.values_list("user_id", "first", "users")[:MOST_USERS])
-    if not came:
+    drawn = dict(users.order_by(MD5("user_id"), "user_id").values_list("user_id", "first")[:MOST_USERS])
+    if not drawn:
         return None
-    drawn = {user_id: first for user_id, first, _ in came}
+    # Counted in the same statement, all users would go through the coordinator of Citus.
+    number = len(drawn) if len(drawn) < MOST_USERS else users.count()
     values = dict.fromkeys(drawn, (0.0, 0.0))
     for user_id, rows in groupby(_events_of(since, definition, list(drawn)), key=itemgetter(0)):
         values[user_id] = _measure(definition, drawn[user_id], rows)
     start = max(end - PERIOD, min(drawn.values()))
-    return Sample(start, end, came[0][2], _sums(_capped(definition, list(values.values()))))
+    return Sample(start, end, number, _sums(_capped(definition, list(values.values()))))
 
 
 def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[str]) -> Iterator[Row]:

@@ -30,6 +30,7 @@ from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_caps
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, Origin, SeriesUser, UserTotal
+from experiments.planner import sample
 from experiments.results.computing import analyse_experiment, explain_metric
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import DEFINITIONS, EUROS, History, make_experiment
@@ -266,6 +267,17 @@ def test_find_instant__of_a_fixed_plan__sends_no_users(capped: Experiment) -> No
     with plans() as found:
         assert find_instant(capped, LATER) == NOON + timedelta(milliseconds=BUYERS - 50)
     assert pulled(found) == sending_users(found) == []
+
+
+def test_sample_events__more_users_than_are_looked_at__sends_no_others(
+    capped: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "MOST_USERS", 5)
+    with plans() as found:
+        drawn = sample.sample_events(CAPPED[0], capped.environment, LATER)
+    assert pulled(found) == sending_users(found) == []
+    assert drawn is not None
+    assert (drawn.users, drawn.sums.n) == (BUYERS, 5)
 
 
 @pytest.mark.parametrize("metric", [definition.key for definition in CAPPED])

@@ -159,6 +159,17 @@ def test_sample__more_users_than_are_looked_at__is_reported_with_the_number_of_a
     assert (found.users, found.sums.n, found.sums.y) == (12, 5, 5)
 
 
+@pytest.mark.parametrize("most", [11, 12, 13])
+def test_sample__about_as_many_users_as_are_looked_at__counts_them_all(
+    production: Environment, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(sample, "MOST_USERS", most)
+    come(*(f"user-{number}" for number in range(12)))
+    EventFactory(user_id="new", timestamp=NOW - DAY)
+    found = sampled(metric("count", window=2 * DAY), production)
+    assert (found.users, found.sums.n) == (12, min(most, 12))
+
+
 def test_sample__any_number_of_metrics_events__takes_two_queries(
     production: Environment, django_assert_num_queries: Any
 ) -> None:
