@@ -36,6 +36,7 @@ _PREPARED = """
     FROM run_command_on_all_nodes('SHOW max_prepared_transactions') JOIN pg_dist_node USING (nodeid)
 """
 _SPREAD = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass AND partmethod = 'h'"
+_SHARDS = "SELECT COUNT(*) FROM pg_dist_shard WHERE logicalrelid = %s::regclass"
 _REFERENCES = """
     SELECT conname, confrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND conrelid = %s::regclass
     ORDER BY 1
@@ -85,7 +86,7 @@ class Plan:
 
 def make_plan(shards: int | None = None) -> Plan:
     """Look at the database, and change nothing. `shards` is into how many parts a table is to be divided."""
-    obstacles = [*_obstacles()]
+    obstacles = [*_obstacles(shards)]
     return Plan(obstacles, [] if obstacles else [*_steps(shards)])
 
 
@@ -125,7 +126,7 @@ def _lock(cursor: Any, tables: Sequence[str]) -> None:
                 raise
 
 
-def _obstacles() -> Iterator[str]:
+def _obstacles(shards: int | None) -> Iterator[str]:
     if connection.vendor != "postgresql":
         yield "Only PostgreSQL with Citus can be distributed; DATABASE_URL names another database."
         return
@@ -154,6 +155,19 @@ def _obstacles() -> Iterator[str]:
         return
     for table in spread:
         yield from _obstacles_of(table)
+    if shards is not None:
+        yield from _obstacles_to(shards)
+
+
+def _obstacles_to(shards: int) -> Iterator[str]:
+    first, *_ = spread  # with which all others share the number
+    number = _value(_SHARDS, first.name)
+    if number not in (0, shards):
+        yield (
+            f"Each table has {number} parts already, and this command does not change that; execute SELECT "
+            f"alter_distributed_table('{first.name}', shard_count := {shards}, cascade_to_colocated := true), which "
+            "writes all tables anew while writers wait."
+        )
 
 
 def _obstacles_of_nodes() -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from unittest.mock import Mock
 
@@ -58,6 +59,31 @@ def test_distribute__new_table__has_two_parts_for_each_worker_or_as_many_as_aske
     monkeypatch.setattr(plan, "spread", [plan.SpreadTable("seen", ("id", "user_id"))])
     distribute(*options)
     assert plan._value("SELECT COUNT(*) FROM pg_dist_shard WHERE logicalrelid = 'seen'::regclass") == number
+
+
+@pytest.mark.distributed
+def test_distribute__other_number_of_parts_than_there_are__is_refused_and_says_what_changes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE seen (id bigint, user_id text, PRIMARY KEY (id, user_id))")
+        cursor.execute("CREATE TABLE heard (id bigint, user_id text, PRIMARY KEY (id, user_id))")
+    seen, heard = (plan.SpreadTable(name, ("id", "user_id")) for name in ("seen", "heard"))
+    monkeypatch.setattr(plan, "spread", [seen])
+    distribute("--shards=4")
+    assert distribute("--shards=4") == distribute() == "All tables that grow with users are spread.\n"
+
+    monkeypatch.setattr(plan, "spread", [seen, heard])
+    for options in (["--shards=8"], ["--shards=8", "--dry-run"]):
+        with pytest.raises(CommandError, match=r"has 4 parts already.*\nNothing was changed\.$") as refused:
+            distribute(*options)
+    assert plan._value(plan._SPREAD, "heard") is None
+    distribute("--shards=4")
+    [change] = re.findall(r"SELECT alter_distributed_table\(.*?\)", str(refused.value))
+    with connection.cursor() as cursor:
+        cursor.execute(change)
+    assert [plan._value(plan._SHARDS, name) for name in ("seen", "heard")] == [8, 8]
+    distribute("--shards=8")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "64001"])
