@@ -24,10 +24,10 @@ from experiments.models import Experiment, UserTotal
 _TABLE = UserTotal._meta.db_table
 _EXPOSURE = "user_id, variant, phase, exposed_at, is_in_several_variants"
 _PLAN = {
-    **dict.fromkeys(("enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_memoize"), "off"),
+    **dict.fromkeys(("enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_sort", "enable_memoize"), "off"),
     "work_mem": "64MB",
 }
-"""Planner settings: the users of new events in their order, with an index lookup for each."""
+"""Planner settings: the users of new events in their order, with an index lookup for each (see `Dialect.looked_up`)."""
 
 
 class Addition(NamedTuple):
@@ -100,15 +100,22 @@ class AdditionsQuery(TotalsQuery):
             now.append(f", before_{position}, {added} AS now_{position}")
         aggregates = "".join(f", {aggregate} AS {name}" for aggregate, name in named.items())
         exposed = ", ".join(f"exposed.{name}" for name in _EXPOSURE.split(", "))
-        experiment_id = self._put(self.experiment.pk)
+        totals = dialect().looked_up.format(
+            table=_TABLE,
+            name="exposed",
+            columns=f"{dialect().place}, {_EXPOSURE}, figures",
+            experiment=self._put(self.experiment.pk),
+            user="happened.user_id",
+        )
+        # PostgreSQL cannot know that the other columns depend on the user. SQLite does not ask, and would sort by them.
+        row = "exposed.user_id" if engine() is Engine.SQLITE else f"{exposed}, exposed.{dialect().place}, figures"
         return f"""
             SELECT place, {_EXPOSURE}{"".join(now)}{dialect().fence_column}
             FROM (
                 SELECT exposed.{dialect().place} AS place, {exposed}{"".join(before)}{aggregates}
-                FROM ({self._new_events()}) AS happened JOIN {_TABLE} AS exposed
-                    ON exposed.experiment_id = {experiment_id} AND exposed.user_id = happened.user_id
+                FROM ({self._new_events()}) AS happened {totals}
                 WHERE {self._is_since_lookback()}
-                GROUP BY exposed.experiment_id, exposed.user_id
+                GROUP BY {row}
             ) AS aggregated {dialect().fence}
         """  # noqa: S608 (no data)
 
@@ -133,7 +140,7 @@ class AdditionsQuery(TotalsQuery):
             for condition in arrived_between(self._since, self._until, "arrival")
         )
         return f"""
-            SELECT * FROM (SELECT * FROM ({arrived}) AS parts {dialect().fence}) AS arrived
+            SELECT * FROM (SELECT *{dialect().fence_column} FROM ({arrived}) AS parts {dialect().fence}) AS arrived
             WHERE {" AND ".join(self._is_relevant())} ORDER BY user_id {dialect().fence}
         """  # noqa: S608 (no data)
 
@@ -145,10 +152,21 @@ class AdditionsQuery(TotalsQuery):
         return "0" if position is None else f"now_{position}"
 
     def _write(self, additions: str) -> str:
+        """Return SQL that stores what is added. It has no condition on the experiment.
+
+        If PostgreSQL expected one total of the experiment, it would read all additions again for each of them.
+        """
         now = figures(f"now_{position}" for position in self._position.values())
         is_near = is_near_cap(self._bounds, self._now, self._put)
+        # Citus only joins by users, for which there is no index. All rows exist, so that this updates them.
+        if engine() is Engine.CITUS:
+            return f"""
+                INSERT INTO {_TABLE} AS total (experiment_id, {_EXPOSURE}, figures, is_near_cap)
+                SELECT {self._put(self.experiment.pk)}, {_EXPOSURE}, {now}, {is_near} FROM ({additions}) AS addition
+                WHERE TRUE ON CONFLICT (experiment_id, user_id) DO UPDATE SET
+                    figures = excluded.figures, is_near_cap = total.is_near_cap OR excluded.is_near_cap
+            """  # noqa: S608 (no data)
         return f"""
             UPDATE {_TABLE} AS total SET figures = {now}, is_near_cap = is_near_cap OR {is_near}
-            FROM ({additions}) AS addition
-            WHERE total.experiment_id = {self._put(self.experiment.pk)} AND total.{dialect().place} = addition.place
+            FROM ({additions}) AS addition WHERE total.{dialect().place} = addition.place
         """  # noqa: S608 (no data)

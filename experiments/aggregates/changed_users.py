@@ -109,7 +109,7 @@ def _exposed_users_of(
 ) -> list[str]:
     """Return the exposed users of the events of some names that matter and meet a condition.
 
-    Each user is looked up in the index of exposures. Without the fence, PostgreSQL expects one user in an
+    Each user is looked up in the index of exposures. Without the fence, or LATERAL, PostgreSQL expects one user in an
     experiment of which it has no statistics, and scans all exposures for each user.
     """
     chosen, own = sorted(names) or [""], ["", *experiment.references()]  # every event has a name
@@ -117,13 +117,17 @@ def _exposed_users_of(
     if is_distributed():
         statement = f"""
             SELECT {every} matching.user_id FROM (
-                SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table} WHERE {condition}
-            ) AS matching JOIN {Exposure._meta.db_table} AS exposed ON exposed.user_id = matching.user_id
+                SELECT name, user_id, environment_id, experiment{dialect().fence_column}
+                FROM {Event._meta.db_table} WHERE {condition}
+            ) AS matching JOIN LATERAL (
+                SELECT exposed.user_id{dialect().fence_column} FROM {Exposure._meta.db_table} AS exposed
+                WHERE exposed.experiment_id = %s AND exposed.user_id = matching.user_id
+            ) AS exposed ON exposed.user_id = matching.user_id
             WHERE environment_id = %s AND name IN ({_marks(chosen)}) AND experiment IN ({_marks(own)})
-                AND exposed.experiment_id = %s
             {then}
         """  # noqa: S608 (no data)
-        return _fetch_texts(statement, [*parameters, experiment.environment_id, *chosen, *own, experiment.pk])
+        values = [*parameters, experiment.pk, experiment.environment_id, *chosen, *own]
+        return _fetch_texts(statement, values)
     statement = f"""
         SELECT user_id FROM (
             SELECT {every} user_id FROM (

@@ -1,0 +1,106 @@
+"""Plans of statements on the users of an experiment that has grown since PostgreSQL last gathered statistics.
+
+PostgreSQL then expects one row of the experiment. A plan that reads all of them for each new event seems to cost
+nothing, and takes minutes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from config.database.commit_order import take_mark
+from config.models import Environment
+from events.models import Event
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.aggregates.additions import AdditionsQuery
+from experiments.aggregates.changed_users import find_users_to_compute_again, has_changes
+from experiments.aggregates.dialects import planned
+from experiments.aggregates.refresh import refresh
+from experiments.exposures.recording import assign
+from experiments.models import Experiment, Exposure, UserTotal
+from tests.conftest import NOON
+from tests.experiments.aggregates.histories import make_experiment
+from tests.experiments.aggregates.test_additions import KINDS, SPENT
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite plans without statistics"),
+]
+
+USERS = 400
+_SCAN = re.compile(r"Scan (?:\w+ )?using \w+ on (?:experiments_usertotal|experiments_exposure).*\n *Index Cond: (.*)")
+
+
+def analyze() -> None:
+    with connection.cursor() as cursor:
+        for model in (Event, Exposure, UserTotal):
+            cursor.execute(f"ANALYZE {model._meta.db_table}")
+
+
+def grow(experiment: Experiment, users: int) -> None:
+    for number in range(users):
+        assign(experiment.pk, f"{experiment.key}-{number}", "green", NOON)
+    events = [
+        NewEvent(new_id(), f"{experiment.key}-{number}", "buy", NOON, NOON, {"amount": 1}) for number in range(users)
+    ]
+    record(events, experiment.environment)
+    refresh(experiment, NOON)
+
+
+@pytest.fixture
+def grown(production: Environment) -> Experiment:
+    """An experiment that no statistics know."""
+    old = make_experiment(production, SPENT, KINDS)
+    Experiment.objects.filter(pk=old.pk).update(key="old")
+    old.key = "old"
+    grow(old, 20)
+    analyze()
+    experiment = make_experiment(production, SPENT, KINDS)
+    grow(experiment, USERS)
+    return experiment
+
+
+@contextmanager
+def lookups() -> Iterator[list[str]]:
+    """The conditions by which statements on events read the indexes of totals and exposures."""
+    found: list[str] = []
+
+    def explain(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if re.search(r"\bevents_event\b", sql) and "experiments_" in sql:
+            execute(f"EXPLAIN {sql}", params, many, context)
+            plan = "\n".join(line for (line,) in context["cursor"].fetchall())
+            assert not re.search(r"Seq Scan on experiments_(usertotal|exposure)", plan), plan
+            found.extend(_SCAN.findall(plan))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(explain):
+        yield found
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_add__with_or_without_statistics__looks_each_user_up(grown: Experiment, is_known: bool) -> None:
+    since = take_mark(Event._meta.db_table)
+    if is_known:
+        analyze()
+    query = AdditionsQuery(grown, since, take_mark(Event._meta.db_table))
+    with lookups() as found:
+        [*query.add({}, {})]
+
+    assert found
+    assert [condition for condition in found if "user_id" not in condition] == []
+
+
+def test_changes__without_statistics__look_each_user_up(grown: Experiment) -> None:
+    mark = take_mark(Event._meta.db_table)
+    with planned(enable_seqscan="off"), lookups() as found:  # as few rows are scanned quickly
+        has_changes(grown, mark)
+        find_users_to_compute_again(grown, mark, mark)
+
+    assert found
+    assert [condition for condition in found if "user_id" not in condition] == []
