@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db import IntegrityError, InternalError, connection, transaction
+from django.db import IntegrityError, InternalError, OperationalError, connection, transaction
 from django.db.models import JSONField, Model
 
 from config.database.commit_order import CURRENT, ArrivalField
@@ -106,7 +106,8 @@ def execute(statements: Iterable[Statement]) -> list[Any]:
 def were_all_new(write: Callable[[], object]) -> bool:
     """Write rows in the caller's transaction, and return whether that broke no constraint. If so, nothing is written.
 
-    A row that exists breaks one. Or else the next statement fails for the same reason.
+    A row that exists breaks one. Or else the next statement fails for the same reason. Raises OperationalError if the
+    transaction cannot go on.
     """
     try:
         with transaction.atomic():
@@ -114,6 +115,9 @@ def were_all_new(write: Callable[[], object]) -> bool:
     except (IntegrityError, InternalError) as error:
         if not breaks_constraint(error):
             raise
+        # Django says nothing of a savepoint that could not be restored, for example because a worker has been lost.
+        if transaction.get_rollback():
+            raise OperationalError("The database could not roll back to a savepoint.") from error
         return False
     return True
 

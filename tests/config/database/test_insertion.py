@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 
-from config.database.insertion import as_uuid, execute, insert, replacing, stage, unchecked
+from config.database.insertion import as_uuid, execute, insert, replacing, stage, unchecked, were_all_new
+from config.database.outages import is_outage
 from config.models import Environment
 from events.models import Event, EventCount
 from flags.models import FlagTag, Segment
@@ -118,3 +119,32 @@ def test_unchecked__block_that_fails__leaves_checks_to_later_statements() -> Non
         raise RuntimeError
     with pytest.raises(IntegrityError), transaction.atomic():
         insert(Segment, SEGMENT, [segment(1, key="not a key")], "")
+
+
+def test_were_all_new__a_row_that_exists__is_rolled_back_alone(production: Environment) -> None:
+    def write() -> None:
+        insert(Event, COLUMNS, [row(2, production), row(1, production)], "")
+
+    insert(Event, COLUMNS, [row(1, production)], "")
+
+    assert not were_all_new(write)
+    assert Event.objects.count() == 1
+
+
+def test_were_all_new__savepoint_that_cannot_be_restored__raises_an_outage(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection to a worker of Citus may be lost just then."""
+
+    def fail(sid: str) -> None:
+        raise OperationalError("terminating connection due to administrator command")
+
+    insert(Event, COLUMNS, [row(1, production)], "")
+    with transaction.atomic():
+        monkeypatch.setattr(connection, "savepoint_rollback", fail)
+        with pytest.raises(OperationalError) as raised:
+            were_all_new(lambda: insert(Event, COLUMNS, [row(1, production)], ""))
+        monkeypatch.undo()
+        transaction.set_rollback(True)
+
+    assert is_outage(raised.value)
