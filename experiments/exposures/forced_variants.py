@@ -13,6 +13,7 @@ from django.db import transaction
 from config.database.locks import lock_environment
 from events.removal.batches import format_count
 from experiments.aggregates.daily_changes import forget_in_series
+from experiments.aggregates.dialects import planned
 from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import Experiment, Exposure, Status
@@ -41,10 +42,11 @@ def remove_forced_exposures(experiment: Experiment) -> int:
     theirs.filter(user_id__in=exposed).delete()
     forget_open_reading(state)
     updater = AggregateUpdater(state, experiment)
-    for user_id in sorted(exposed):
-        forget_in_series(state, experiment, user_id)
-        updater.remove(user_id)
-    updater.store()
+    with planned(jit="off"):  # compiling so many sums takes longer than computing them
+        for user_id in sorted(exposed):
+            forget_in_series(state, experiment, user_id)
+            updater.remove(user_id)
+        updater.store()
     state.save()  # a refresh that sees the database as it was before fails, instead of restoring the totals
     return len(exposed)
 

@@ -17,6 +17,7 @@ from events.models import Event
 from events.removal.erasure import ChangedExperiment, Erased
 from events.removal.retention import Hold
 from experiments.aggregates.daily_changes import forget_in_series
+from experiments.aggregates.dialects import planned
 from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
@@ -68,8 +69,12 @@ def _forget_totals(
         UserTotal.objects.filter(experiment__in=experiments, user_id=user_id).values_list("experiment_id", flat=True)
     )
     by_id = {experiment.pk: experiment for experiment in experiments}
-    for state in states:
-        if state.pk in counted or state.pk in exposed:
+    changing = [state for state in states if state.pk in counted or state.pk in exposed]
+    if not changing:
+        return
+    # Compiling so many sums takes longer than computing them, and the aggregates stay locked meanwhile.
+    with planned(jit="off"):
+        for state in changing:
             forget_in_series(state, by_id[state.pk], user_id)
             forget_open_reading(state)
             updater = AggregateUpdater(state, by_id[state.pk])

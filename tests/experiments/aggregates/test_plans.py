@@ -1,7 +1,7 @@
-"""Plans of statements on the users of an experiment that has grown since PostgreSQL last gathered statistics.
+"""How PostgreSQL executes statements on totals and exposures.
 
-PostgreSQL then expects one row of the experiment. A plan that reads all of them for each new event seems to cost
-nothing, and takes minutes.
+It expects one row of an experiment that has grown since it last gathered statistics. A plan that reads all of them for
+each new event then seems to cost nothing, and takes minutes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from django.db import connection
 from config.database.commit_order import take_mark
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording.ingest import new_id, record
+from events.recording.rows import NewEvent
+from events.removal.erasure import erase_user
 from experiments.aggregates.additions import AdditionsQuery
 from experiments.aggregates.changed_users import find_users_to_compute_again, has_changes
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.refresh import refresh
+from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.exposures.recording import assign
 from experiments.models import Experiment, Exposure, UserTotal
 from tests.conftest import NOON
@@ -104,3 +107,36 @@ def test_changes__without_statistics__look_each_user_up(grown: Experiment) -> No
 
     assert found
     assert [condition for condition in found if "user_id" not in condition] == []
+
+
+@contextmanager
+def compilation() -> Iterator[list[str]]:
+    """Whether PostgreSQL may compile the statements that sum up totals: "on" or "off" for each."""
+    found: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "FROM experiments_usertotal" in sql and "COUNT(*)" in sql:
+            execute("SELECT current_setting('jit')", [], many, context)
+            found.append(context["cursor"].fetchone()[0])
+        return execute(sql, params, many, context)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL jit = 'on'")
+    with connection.execute_wrapper(note):
+        yield found
+
+
+@pytest.mark.parametrize("is_erased", [False, True])
+def test_removal__of_a_user__compiles_no_sum(production: Environment, is_erased: bool) -> None:
+    experiment = make_experiment(production, SPENT)
+    grow(experiment, 2)
+    user = f"{experiment.key}-0"
+    with compilation() as found:
+        if is_erased:
+            erase_user(user, production)
+        else:
+            experiment.forced_variants = {user: "green"}
+            assert remove_forced_exposures(experiment) == 1
+
+    assert found
+    assert {*found} == {"off"}
