@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
 from config.api.authentication import Caller
 from config.errors import DomainError, ErrorCode
@@ -27,18 +28,23 @@ def evaluate_one(request: EvaluationRequest, flag_key: str, caller: Caller, at: 
     Raises DomainError `flag_not_found`.
     """
     environment = caller.environment
-
-    def answer(context: Context) -> Answer:
-        flag = snapshot.flags_for(caller.scope, context.configuration).get(flag_key)
-        if flag is None:
-            raise flag_not_found(flag_key)
-        evaluation = context.evaluations[flag_key] = evaluate(flag, context)
-        return evaluation.answer
-
     context = Context(request.userId, request.attributes, snapshot.configuration(environment.key), at)
-    found, context, _ = exposures.evaluate_and_record(environment, context, flag_key, answer)
+    if context.configuration.experiments:
+        exposures.load_assignments(environment, context, [flag_key])
+    answer = _evaluate(context, flag_key, caller)
+    if context.evaluations[flag_key].participation is not None:
+        again = partial(_evaluate, flag_key=flag_key, caller=caller)
+        answer, context, _ = exposures.record_exposure(environment, context, flag_key, answer, again)
     counting.count(environment, context)
-    return found
+    return answer
+
+
+def _evaluate(context: Context, flag_key: str, caller: Caller) -> Answer:
+    flag = snapshot.flags_for(caller.scope, context.configuration).get(flag_key)
+    if flag is None:
+        raise flag_not_found(flag_key)
+    evaluation = context.evaluations[flag_key] = evaluate(flag, context)
+    return evaluation.answer
 
 
 def evaluate_several(request: EvaluationsRequest, caller: Caller, at: datetime) -> Mapping[str, Answer]:

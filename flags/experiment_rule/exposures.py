@@ -73,18 +73,16 @@ def load_assignments(
 Answer = TypeVar("Answer")
 
 
-def evaluate_and_record(
-    environment: Environment, context: Context, flag_key: str, evaluate: Callable[[Context], Answer]
+def record_exposure(
+    environment: Environment, context: Context, flag_key: str, answer: Answer, evaluate: Callable[[Context], Answer]
 ) -> tuple[Answer, Context, bool]:
-    """Return the answer for the user, the context that it comes from, and whether the user is left out after all.
+    """Record that a flag has shown its variant of an experiment to the user, to whom `answer` says so.
 
-    `evaluate` returns the answer, and leaves the evaluation of the flag in its context. If the user is in an
-    experiment, this records the exposure. It evaluates again if another variant was stored meanwhile, and if the
-    experiment has ended. As long as this host does not know of the end, the answer stays, and the user is left out.
+    Return the answer, the context that it comes from, and whether the user is left out after all. `evaluate` answers
+    again, and leaves the evaluation of the flag in its context. It is called if another variant was stored meanwhile,
+    and if the experiment has ended. As long as this host does not know of the end, the answer stays, and the user is
+    left out.
     """
-    if context.configuration.experiments:
-        load_assignments(environment, context, [flag_key])
-    answer = evaluate(context)
     participation = context.evaluations[flag_key].participation
     if participation is None or _handlers.record is None:
         return answer, context, False
@@ -100,4 +98,6 @@ def evaluate_and_record(
     if configuration is context.configuration:
         return answer, context, True
     newer = Context(context.user_id, context.attributes, configuration, context.now)
-    return evaluate_and_record(environment, newer, flag_key, evaluate)
+    if configuration.experiments:
+        load_assignments(environment, newer, [flag_key])
+    return record_exposure(environment, newer, flag_key, evaluate(newer), evaluate)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -44,20 +45,25 @@ def evaluate_one(context: Context, flag_key: str, caller: Caller) -> OfrepEvalua
     Raises DomainError `flag_not_found`, or TargetingKeyMissing.
     """
     environment = caller.environment
-
-    def evaluate(context: Context) -> OfrepEvaluation:
-        configuration = context.configuration
-        flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
-        if flag is None:
-            raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
-        facts = Facts(environment.key, configuration.revision)
-        return answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
-
-    answer, context, is_left_out = exposures.evaluate_and_record(environment, context, flag_key, evaluate)
-    if is_left_out:
-        answer.metadata.in_experiment = False
+    if context.configuration.experiments:
+        exposures.load_assignments(environment, context, [flag_key])
+    answer = _evaluate(context, flag_key, caller)
+    if context.evaluations[flag_key].participation is not None:
+        evaluate = partial(_evaluate, flag_key=flag_key, caller=caller)
+        answer, context, is_left_out = exposures.record_exposure(environment, context, flag_key, answer, evaluate)
+        if is_left_out:
+            answer.metadata.in_experiment = False
     counting.count(environment, context)
     return answer
+
+
+def _evaluate(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluation:
+    configuration = context.configuration
+    flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
+    if flag is None:
+        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
+    facts = Facts(caller.environment.key, configuration.revision)
+    return answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
 
 
 class EvaluationOfAll:
