@@ -141,6 +141,7 @@ def _update(state: AggregateState, experiment: Experiment, until: date) -> None:
     SeriesUser.objects.filter(experiment=experiment).delete()
     state.series = {
         "mark": plain_mark(state.mark),
+        "ahead": 0,  # servers of the release before, which read it, then compute all again
         "caps": state.caps,
         "until": until.isoformat(),
         "falling": sorted(falling),

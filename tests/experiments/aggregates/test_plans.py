@@ -15,7 +15,6 @@ import pytest
 from django.db import connection
 
 from config.database.commit_order import take_mark
-from config.database.engines import is_distributed
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record
@@ -111,6 +110,7 @@ def test_changes__without_statistics__look_each_user_up(grown: Experiment) -> No
     assert [condition for condition in found if "user_id" not in condition] == []
 
 
+@pytest.mark.one_server("by a constant array, Citus would leave out servers")
 def test_compute__some_users__compares_with_a_constant_array(grown: Experiment) -> None:
     """PostgreSQL hashes only constant arrays. It compares each user of an experiment that it does not know."""
     found: list[str] = []
@@ -123,8 +123,6 @@ def test_compute__some_users__compares_with_a_constant_array(grown: Experiment) 
 
     users = {f"e-{number}" for number in range(0, USERS, 2)}
     updater = AggregateUpdater(AggregateState.objects.get(pk=grown.pk), grown)
-    if is_distributed():
-        pytest.skip("by a constant array, Citus would leave out servers")
     with connection.execute_wrapper(explain):
         updater.compute(users)
 
