@@ -63,6 +63,8 @@ class Server:
             "SECURE_PROXY_SSL_HEADER": "X-Forwarded-Proto",
             "STREAM_URL": f"http://127.0.0.1:{self.stream_port}",
             "RATE_LIMIT_KEY": "1000000",  # a single key sends all that a machine can take
+            # Several servers run at a time, beside the unit tests, and PostgreSQL accepts 100 connections by default.
+            "THREADS": "4",
             **settings,
         }
         self.keys: Keys = {}
