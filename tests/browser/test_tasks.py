@@ -43,8 +43,16 @@ class Hand:
         self.clicks = 0
 
     def click(self, role: str, name: str, *, within: Locator | None = None) -> None:
-        within = within or self.page.get_by_role("main")
-        self.activate(within.get_by_role(role, name=name).first)  # type: ignore[arg-type]
+        target = (within or self.page.get_by_role("main")).get_by_role(role, name=name).first  # type: ignore[arg-type]
+        if role == "link":
+            self.follow(target)
+        else:
+            self.activate(target)
+
+    def follow(self, link: Locator) -> None:
+        """Come to the page of a link. The page before may have the next link, too, so it has to be left first."""
+        with self.page.expect_navigation():
+            self.activate(link)
 
     def activate(self, target: Locator, key: str = "Enter") -> None:
         self.clicks += 1
@@ -54,7 +62,7 @@ class Hand:
         self.page.wait_for_load_state()
 
     def _reach(self, target: Locator) -> None:
-        """Come to something by Tab. The page before may have had the same link, and may leave only now."""
+        """Come to something by Tab. The page before may have had the same field, and may leave only now."""
         for is_last in (False, False, True):
             target.focus()
             self.page.keyboard.press("Shift+Tab")
@@ -73,7 +81,7 @@ class Hand:
 
     def add(self) -> None:
         """Click the plus sign at the head of a list."""
-        self.activate(self.page.locator(".addlink"))
+        self.follow(self.page.locator(".addlink"))
 
     def press(self, name: str) -> None:
         """Press a button of the page, such as one that stays at its foot."""

@@ -46,7 +46,8 @@ def standby(primary: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def server(start_server: Callable[..., Server], primary: Cluster, standby: Cluster) -> Server:
-    return start_server(primary.url, workers=1, REPLICA_URL=standby.url)
+    # Files are read by half of the threads at most, and by more clients than two.
+    return start_server(primary.url, workers=1, THREADS="8", REPLICA_URL=standby.url)
 
 
 def reads(server: Server, database: str, reason: str) -> float:
