@@ -32,6 +32,8 @@ PROXY_HEADERS: Mapping[str, str] = MappingProxyType({"X-Forwarded-Proto": "https
 Keys = dict[str, dict[str, str]]
 """Secrets by environment and scope."""
 
+_reservations: list[socket.socket] = []
+
 
 class Server:
     """A server with its settings. `start` and `stop` may be called again: the database and the keys
@@ -215,15 +217,19 @@ def _listens(pid: int, port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nothing else takes while its owner is away: systems give ports over 32767 to
-    outgoing connections.
+    """A port that no other test gets, and that nothing takes while its owner is away: systems give ports over 32767
+    to outgoing connections.
     """
-    # Each test begins with the same random numbers. With those, tests that run side by side would
-    # ask for the same ports, and one would get the port of another whose server restarts.
+    # Each test begins with the same random numbers, with which tests side by side would ask for the same ports.
     for port in random.SystemRandom().sample(range(20000, 30000), 100):
+        reservation = socket.socket(type=socket.SOCK_DGRAM)
         with socket.socket() as probe, suppress(OSError):
+            # Servers listen by TCP. Tests of other processes see by UDP that the number is given, until this one ends.
+            reservation.bind(("127.0.0.1", port))
             probe.bind(("127.0.0.1", port))
+            _reservations.append(reservation)
             return port
+        reservation.close()
     raise AssertionError("of a hundred ports, none is free")
 
 
