@@ -17,6 +17,7 @@ from events.counts.stopped import HOURS_WATCHED, Stopped, stopped_events
 from events.counts.storage import QUARTER, quarter_of, start_of
 from events.models import EventCount
 from tests.conftest import NOON
+from tests.plans import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -168,7 +169,7 @@ def test_stopped__searches_the_primary_key__and_reads_no_event(production: Envir
 def explain(statement: str) -> str:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("ANALYZE events_eventcount")  # which may have statistics of other tests
+            analyze(EventCount)
             # So few rows are read faster as a whole. The test is whether they can be searched.
             for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin"):
                 cursor.execute(f"SET LOCAL enable_{way} = off")

@@ -31,6 +31,7 @@ from experiments.models import AggregateState, Experiment, Exposure, UserTotal
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import make_experiment
 from tests.experiments.aggregates.test_additions import KINDS, SPENT
+from tests.plans import analyze
 
 pytestmark = [
     pytest.mark.django_db,
@@ -39,12 +40,6 @@ pytestmark = [
 
 USERS = 400
 _SCAN = re.compile(r"Scan (?:\w+ )?using \w+ on (?:experiments_usertotal|experiments_exposure).*\n *Index Cond: (.*)")
-
-
-def analyze() -> None:
-    with connection.cursor() as cursor:
-        for model in (Event, Exposure, UserTotal):
-            cursor.execute(f"ANALYZE {model._meta.db_table}")
 
 
 def grow(experiment: Experiment, users: int) -> None:
@@ -64,7 +59,7 @@ def grown(production: Environment) -> Experiment:
     Experiment.objects.filter(pk=old.pk).update(key="old")
     old.key = "old"
     grow(old, 20)
-    analyze()
+    analyze(Event, Exposure, UserTotal)
     experiment = make_experiment(production, SPENT, KINDS)
     grow(experiment, USERS)
     return experiment
@@ -91,7 +86,7 @@ def lookups() -> Iterator[list[str]]:
 def test_add__with_or_without_statistics__looks_each_user_up(grown: Experiment, is_known: bool) -> None:
     since = take_mark(Event._meta.db_table)
     if is_known:
-        analyze()
+        analyze(Event, Exposure, UserTotal)
     query = AdditionsQuery(grown, since, take_mark(Event._meta.db_table))
     with lookups() as found:
         [*query.add({}, {})]

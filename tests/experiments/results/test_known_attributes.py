@@ -12,6 +12,7 @@ from experiments.results import computing
 from experiments.results.computing import known_attributes
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
+from tests.plans import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -58,8 +59,8 @@ def test_known_attributes__of_few_users_among_many__are_read_through_their_index
     with CaptureQueriesContext(connection) as queries:
         assert known_attributes(experiment) == ["plan"]
     explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    analyze(Exposure)
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE experiments_exposure")
         cursor.execute(f"{explain} {queries[0]['sql']}")
         plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
     assert "exposure_with_attributes" in plan
