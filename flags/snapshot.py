@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db.models import Max
 
 from config.documents import Document
+from config.errors import DomainError, ErrorCode
 from config.keys import environments
 from config.models import Change, Environment, Scope, kinds_of
 from config.snapshot import Table, give_way
@@ -56,6 +57,11 @@ def configuration(environment_key: str) -> Configuration:
 def flags_for(scope: Scope | None, configuration: Configuration) -> Mapping[str, Flag]:
     """Return the flags that a caller with a key of this scope may evaluate. To the caller, others do not exist."""
     return configuration.client_visible if scope is Scope.CLIENT else configuration.flags
+
+
+def flag_not_found(key: str) -> DomainError:
+    """Return the error that no flag that the caller may evaluate has this key."""
+    return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
 
 
 def _load() -> Compiled:

@@ -29,10 +29,11 @@ from flags.api.evaluation_serializers import (
     ExplanationRequestSerializer,
     UnknownFlag,
 )
-from flags.api.evaluations import evaluate_one, evaluate_several, flag_not_found, revision_header
+from flags.api.evaluations import evaluate_one, evaluate_several, revision_header
 from flags.changes import past
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
+from flags.snapshot import flag_not_found
 from flags.tracing.answers import Evaluation
 from flags.tracing.explaining import explain
 

@@ -10,13 +10,14 @@ from datetime import datetime
 from functools import partial
 
 from config.api.authentication import Caller
-from config.errors import DomainError, ErrorCode
+from config.errors import ErrorCode
 from config.snapshot import revision
 from flags import snapshot
 from flags.api.evaluation_serializers import EvaluationRequest, EvaluationsRequest
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Context, Flag
 from flags.experiment_rule import exposures
+from flags.snapshot import flag_not_found
 from flags.usage import counting
 
 Answer = Mapping[str, object]
@@ -75,11 +76,6 @@ def _answers(request: EvaluationsRequest, context: Context, flags: Mapping[str, 
 
 def _unknown(key: str) -> Answer:
     return {"error": {"code": ErrorCode.FLAG_NOT_FOUND.value, "message": flag_not_found(key).message}}
-
-
-def flag_not_found(key: str) -> DomainError:
-    """Return the error that no flag has this key."""
-    return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
 
 
 def revision_header() -> dict[str, str]:

@@ -14,7 +14,6 @@ from django.http import HttpRequest
 from msgspec import UNSET
 
 from config.api.authentication import Caller
-from config.errors import DomainError, ErrorCode
 from config.models import Scope
 from flags import snapshot
 from flags.engine.types import Attributes, Context, Flag
@@ -30,6 +29,7 @@ from flags.ofrep.answers import (
 )
 from flags.ofrep.client_state import Offer, etag
 from flags.ofrep.users import read_filter, read_user
+from flags.snapshot import flag_not_found
 from flags.usage import counting
 
 
@@ -61,7 +61,7 @@ def _evaluate(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluatio
     configuration = context.configuration
     flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
     if flag is None:
-        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
+        raise flag_not_found(flag_key)
     facts = Facts(caller.environment.key, configuration.revision)
     return answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
 
