@@ -11,37 +11,36 @@ from events.queries.experiment_names import asking_for_names
 from events.recording.ingest import events_stored
 from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
-from experiments.aggregates import lag
 from experiments.design.segment_refs import name_segment_users
-from experiments.exposures import upkeep
 from experiments.exposures.assignment import record, stored
-from experiments.exposures.forced_variants import remove_all_forced_exposures
-from experiments.exposures.forgetting import forget_user, hold_events
 from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.history import needed_history
 from experiments.lifecycle.new_phase import open_phases_of_segments
-from experiments.models import Exposure, SeriesUser, UserTotal
-from experiments.results.frozen import refresh_results
+from experiments.models import DayValue, Exposure, UserValue
+from experiments.results import lag
+from experiments.results.archive import refresh_results
+from experiments.results.erasure import forget_user, hold_events
+from experiments.results.forced_exposures import remove_all_forced_exposures
 from experiments.results.outcomes import refresh_outcomes
 from flags.changes.references import asking_for_segment_users, segments_changed
 from flags.experiment_rule import exposures
 from flags.recent_users import sources
 
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
-erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
-asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")
+erasing_user.connect(forget_user, dispatch_uid="experiments.erasure")
+asking_for_holds.connect(hold_events, dispatch_uid="experiments.erasure")
 asking_for_history.connect(needed_history, dispatch_uid="experiments.lifecycle")
 asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposures")
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 worker_starts.connect(lag.start, dispatch_uid="experiments.lag")
-worker_starts.connect(upkeep.start, dispatch_uid="experiments.upkeep")
 exposures.register(load=stored, record=record)
 sources.register(names=attributes_read, variants=stored_variants)
 examinations.register("results", lag.examine, needs_schema=True)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)
 register("outcomes of experiments", refresh_outcomes)  # after the results are frozen
-for model in (Exposure, UserTotal, SeriesUser):
-    tables.register(model, "experiment_id", tables.USER)
+tables.register(Exposure, "experiment_id", tables.USER)
+tables.register(UserValue, "experiment_id", tables.USER, "metric")
+tables.register(DayValue, "experiment_id", tables.USER, "metric", "since")

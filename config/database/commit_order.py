@@ -35,7 +35,7 @@ CURRENT = {
 # transaction writes later are new.
 _SNAPSHOT = (
     "SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), pg_current_snapshot(), "
-    "COALESCE(pg_current_xact_id_if_assigned()::text, '0'), {restored})"
+    "COALESCE(pg_current_xact_id_if_assigned()::text, '0'))"
 )
 _POSITION = (
     "SELECT system_identifier::text, pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM pg_control_system()"
@@ -81,16 +81,15 @@ class _Snapshot:
     """A mark of PostgreSQL: numbers of transactions when it was taken.
 
     Those from `following` on had not begun, or had not ended; those in `under_way` had not ended. `own` has the number
-    of the transaction that took the mark, if it had one. Rows with the number `restored` came from another database.
+    of the transaction that took the mark, if it had one.
     """
 
     def __init__(self, mark: str) -> None:
-        _, snapshot, own, *restored = mark.split(" ")
+        _, snapshot, own = mark.split(" ")
         _, following, under_way = snapshot.split(":")
         self.following = int(following)
         self.under_way = [int(number) for number in under_way.split(",") if number]
         self.own = [int(own)] if int(own) else []
-        self.restored = int(restored[0]) if restored else None
 
 
 class CurrentArrival(Func):
@@ -125,18 +124,16 @@ class ArrivalField(models.BigIntegerField):  # type: ignore[type-arg]  # not gen
         return CurrentArrival()
 
 
-def take_mark(table: str = "") -> str:
+def take_mark() -> str:
     """Return a mark: every row that counts as old by it is visible to the next statements of this
     transaction, and to all later ones.
 
-    If the mark is stored, this transaction must commit. `are_divided` and `can_tell_new_rows` need marks for the rows
-    of a table.
+    If the mark is stored, this transaction must commit.
     """
     if is_distributed():
         return _take_distributed_mark()
-    restored = _RESTORED.format(table) if table else "NULL"
     with connection.cursor() as cursor:
-        cursor.execute(_SNAPSHOT.format(restored=restored) if connection.vendor == "postgresql" else _NEXT_EPOCH)
+        cursor.execute(_SNAPSHOT if connection.vendor == "postgresql" else _NEXT_EPOCH)
         [mark] = cursor.fetchone()
     return str(mark)
 
@@ -148,7 +145,7 @@ def _take_distributed_mark() -> str:
     the workers; one that begins after it has a later number.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_SNAPSHOT.format(restored="NULL"))
+        cursor.execute(_SNAPSHOT)
         [mark] = cursor.fetchone()
         identifier, snapshot, own = mark.split(" ")
         oldest, following, under_way = snapshot.split(":")
@@ -172,6 +169,21 @@ def _begun_before(following: int, numbers: Iterable[int]) -> Iterator[int]:
         age = (following - number) % _XIDS
         if 0 < age < _XIDS // 2:
             yield following - age
+
+
+class Arrived(Func):
+    """Whether a row is new since a mark, by the column of its arrival."""
+
+    output_field = models.BooleanField()
+
+    def __init__(self, column: str, mark: str, **extra: Any) -> None:
+        super().__init__(column, **extra)
+        self._mark = mark
+
+    def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
+        column, parameters = compiler.compile(self.source_expressions[0])
+        condition, values = arrived_since(self._mark, column)
+        return f"({condition})", [*parameters * condition.count(column), *values]
 
 
 def newest_position(table: str) -> str:
@@ -230,88 +242,6 @@ def arrived_since(mark: str, column: str) -> tuple[str, list[Any]]:
     return (
         (f"({later} OR {column} = ANY (%s))", [seen.following, unseen]) if unseen else (f"({later})", [seen.following])
     )
-
-
-def arrived_by(mark: str, column: str) -> tuple[str, list[Any]]:
-    """Return a condition in SQL and its parameters: the row was visible when the mark was taken.
-
-    All rows of the transaction that took the mark count as visible then, because their arrival is the same.
-    """
-    condition, parameters = arrived_since(mark, column)
-    if connection.vendor != "postgresql":
-        return f"NOT {condition}", parameters
-    return f"({column} = ANY (%s::bigint[]) OR NOT {condition})", [_Snapshot(mark).own, *parameters]
-
-
-def arrived_between(since: str, until: str, column: str) -> list[tuple[str, list[Any]]]:
-    """Return conditions in SQL with their parameters: the row is new since one mark, and was visible at a later one.
-
-    A row meets one condition at most, and that for one of several consecutive marks. None covers what
-    `arrived_in_doubt` finds.
-    """
-    if connection.vendor != "postgresql":
-        return [(f"{column} >= %s AND {column} < %s", [int(since), int(until)])]
-    first, last = _Snapshot(since), _Snapshot(until)
-    unseen = [*last.under_way, *first.own, *last.own]
-    begun_since = f"{column} >= %s AND {column} < %s AND {column} <> ALL (%s::bigint[])"
-    conditions: list[tuple[str, list[Any]]] = [(begun_since, [first.following, last.following, unseen])]
-    if ended_since := sorted({*first.under_way}.difference(unseen)):
-        conditions.append((f"{column} = ANY (%s)", [ended_since]))
-    return conditions
-
-
-def are_divided(since: str, until: str) -> bool:
-    """Return whether two marks for one table divide its rows, which `arrived_between` needs.
-
-    They do not where transactions have reached the numbers that rows had in another database, from which they were
-    restored. These rows would be new once more.
-    """
-    if connection.vendor != "postgresql":
-        return True
-    restored = _Snapshot(since).restored
-    return restored is None or _Snapshot(until).following <= restored
-
-
-def arrived_in_doubt(since: str, until: str, column: str) -> tuple[str, list[Any]] | None:
-    """Return a condition for the rows that the transactions of the marks have written themselves, if there may be any.
-
-    Nobody can tell whether they wrote them before or after they took the mark.
-    """
-    if connection.vendor != "postgresql":
-        return None
-    return f"{column} = ANY (%s::bigint[])", [[*_Snapshot(since).own, *_Snapshot(until).own]]
-
-
-def can_tell_new_rows(mark: str) -> bool:
-    """Return whether `arrived_by` is right for this mark for one table.
-
-    It cannot tell the rows of the transaction that took the mark from new ones, nor what `are_restored_rows_reached`
-    speaks of.
-    """
-    if connection.vendor != "postgresql":
-        return True
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT COALESCE(pg_current_xact_id_if_assigned()::text::bigint, 0)")
-        [current] = cursor.fetchone()
-    return current not in _Snapshot(mark).own and not are_restored_rows_reached(mark)
-
-
-def are_restored_rows_reached(mark: str) -> bool:
-    """Return whether transactions have reached numbers that rows had in another database, from which they were
-    restored, since a mark for their table.
-
-    From then on, `arrived_by` takes these rows for new ones. Where tables are spread, no row has such a number, because
-    they were forgotten before, and nothing is restored there.
-    """
-    if connection.vendor != "postgresql":
-        return False
-    restored = _Snapshot(mark).restored
-    if restored is None:
-        return False
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {_NEWEST} >= %s", [restored])
-        [are_reached] = cursor.fetchone()
-    return bool(are_reached)
 
 
 def has_foreign_arrivals(table: str) -> bool:

@@ -35,6 +35,17 @@ def read_consistently() -> Iterator[None]:
         yield
 
 
+def keep_first_snapshot() -> None:
+    """Have all statements of the caller's transaction see the state that the first one sees. They may write.
+
+    A write of a row that another transaction has changed since then fails.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        begin_on_workers()
+
+
 def begin_on_workers() -> None:
     """On Citus, have each worker take the snapshot that it keeps until the transaction ends.
 

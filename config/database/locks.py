@@ -37,7 +37,7 @@ class Rank(IntEnum):
     """Held by every write of configuration, so that revisions follow the order of commits."""
     ENVIRONMENT = 2
     """Held by erasures, and by writes that turn stored events into exposures."""
-    AGGREGATES = 3
+    RESULTS = 3
     """Held by writes of the totals and sums of an experiment."""
     EXPERIMENTS = 4
     """Shared by transactions that record exposures, so that no start or stop happens in between."""

@@ -70,8 +70,8 @@ streams = Gauge("halyard_streams_open", "Event streams that are open.")
 revision = Gauge("halyard_revision", "The revision of the configuration that the process serves.")
 staleness = Gauge("halyard_staleness_seconds", "The age of that configuration; 0 while it is the newest.")
 database_up = Gauge("halyard_database_up", "1 while the database answers, and 0 while it is away.")
-fold_lag = Gauge(
-    "halyard_fold_lag_seconds",
+refresh_lag = Gauge(
+    "halyard_refresh_lag_seconds",
     "The longest time since the results of a running experiment were brought up to date, which readers of results and "
     "`manage.py maintain` do. The first worker measures it every 30 seconds.",
 )

@@ -32,7 +32,7 @@ from experiments.design.plan import remaining_run
 from experiments.metrics.documents import definition_of
 from experiments.metrics.reception import stopped
 from experiments.models import Experiment, Metric, Status
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.outcomes import outcomes_of
 from flags.admin.overview import Sparkline, count_flags, scheduled_changes, sparklines, stale_flags
 from flags.changes import flag_changes

@@ -59,7 +59,7 @@ from experiments.lifecycle.undoing import way_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.models.documents import with_versions
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.driven_flag import off_flags
 from experiments.results.outcomes import outcome_of, stored_outcomes
 from flags.admin.known_flags import address_of_known_flags, known_flags

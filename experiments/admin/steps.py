@@ -34,7 +34,7 @@ from experiments.lifecycle.decisions import is_reopenable
 from experiments.lifecycle.new_phase import open_phase
 from experiments.lifecycle.objections import find_objections
 from experiments.models import REOPENABLE_FOR, WHOLE, Experiment, Status
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.outcomes import outcome_of
 from experiments.results.types import Results
 from flags.changes.driven_rules import own_rules

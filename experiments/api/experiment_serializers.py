@@ -48,7 +48,7 @@ from experiments.exposures.assignment import REASONS, WINNER
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
 from experiments.lifecycle.decisions import MOST_HELD_BACK
 from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment, Status
-from experiments.results.computing import compute_results
+from experiments.results.analyse import compute_results
 from experiments.stats.types import TUNING_SIZE
 from flags.experiment_rule.changes import ShipTo
 

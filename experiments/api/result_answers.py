@@ -13,10 +13,10 @@ from experiments.api.result_comparisons import EffectEstimate, Reason
 from experiments.api.result_metrics import MetricFigures, ResultBreakdown
 from experiments.models import Status
 from experiments.results import types as results
+from experiments.results.analyse import CORRECTIONS, MATURITIES
 from experiments.results.assignment_audit import assignment_audit_document
 from experiments.results.classification import AssignmentAudit
-from experiments.results.computing import CORRECTIONS, MATURITIES
-from experiments.results.to_stats import lookback_days_of
+from experiments.results.study import lookback_days_of
 from experiments.stats import outcomes
 from experiments.stats import types as stats
 from flags.api.rule_schema import CONDITIONS

@@ -10,11 +10,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from config.api.structs import Answer, Count, Key, Moment, Name, Share, described
 from config.documents import Document
-from experiments.aggregates.breakdowns import MOST_VALUES
 from experiments.api.metric_serializers import MetricDefinition
 from experiments.api.result_comparisons import Comparison, ConfidenceInterval, EffectEstimate, RawFigures, Reason
 from experiments.metrics.definition import Definition
 from experiments.results import types as results
+from experiments.results.breakdown import MAX_VALUES
 from experiments.stats import types as stats
 
 
@@ -193,7 +193,7 @@ class ResultBreakdown(Answer):
     ]
     values: Annotated[
         list[ResultSlice],
-        Meta(max_length=MOST_VALUES + 2),
+        Meta(max_length=MAX_VALUES + 2),
         described("The value with the most users comes first, the rest last."),
     ]
     interactions: Annotated[list[MetricInteraction], described("One for each metric and treatment.")]

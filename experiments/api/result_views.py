@@ -18,14 +18,14 @@ from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
-from experiments.aggregates.breakdowns import MOST_VALUES
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_explanations import ResultExplanation, explanation_document
 from experiments.api.result_table import results_csv
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.lifecycle import changes
 from experiments.models import Experiment
-from experiments.results.computing import CORRECTIONS, MATURITIES, analyse_experiment, explain_metric
+from experiments.results.analyse import CORRECTIONS, MATURITIES, analyse_experiment, explain_metric
+from experiments.results.breakdown import MAX_VALUES
 
 CSV = "text/csv"
 SERIES = ("daily", "daysSinceExposure")
@@ -56,7 +56,7 @@ class ResultFilter(django_filters.FilterSet):
     breakdown = TextFilter(
         max_length=ATTRIBUTE_LENGTH,
         label="Adds the figures by the values that this attribute had at the exposure. They are those of the "
-        f"{MOST_VALUES} values with the most users, of all others as one, and of the users without a value. The tests "
+        f"{MAX_VALUES} values with the most users, of all others as one, and of the users without a value. The tests "
         "are corrected over all of them together.",
     )
     phase = TextFilter(
@@ -152,7 +152,7 @@ class ResultViewSet(ApiViewSet):
         self.refuse_body(request)
         experiment = changes.get_experiment(experiment_key, self.environment)
         metric, variant = asked_for["metric"], asked_for["variant"]
-        explained = explain_metric(experiment, metric, variant, asked_for["phase"] or None, at=self.now)
+        explained = explain_metric(experiment, metric, variant, asked_for["phase"] or None, now=self.now)
         return Response(explanation_document(experiment, metric, variant, explained, self.now))
 
 

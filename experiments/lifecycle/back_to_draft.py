@@ -6,23 +6,23 @@ from config.change_log.writing import Writing
 from config.database.locks import Rank, lock_environment, lock_rows
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
-from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.lifecycle.flag_rule import remove_rule
 from experiments.lifecycle.transitions import change_status
 from experiments.models import (
-    AggregateState,
-    DailyChange,
+    DailySums,
+    DayValue,
     Experiment,
     Exposure,
-    SeriesUser,
+    ResultState,
     Status,
     StoredOutcome,
-    UserTotal,
+    UserValue,
     VariantSums,
 )
-from experiments.models.locks import lock_aggregates
+from experiments.models.locks import lock_results
+from experiments.results.forced_exposures import remove_forced_exposures
 
-_COMPUTED = (UserTotal, VariantSums, DailyChange, SeriesUser, StoredOutcome)
+_COMPUTED = (UserValue, VariantSums, DayValue, DailySums, StoredOutcome)
 
 
 def undo_start(log: Writing, experiment: Experiment, draft: Document) -> None:
@@ -32,14 +32,14 @@ def undo_start(log: Writing, experiment: Experiment, draft: Document) -> None:
     waited for, and others wait: each exposure is either counted here or refused there.
     """
     lock_environment(experiment.environment)
-    lock_aggregates([experiment.pk])
+    lock_results([experiment.pk])
     lock_rows(Rank.EXPERIMENTS, Experiment.objects.filter(pk=experiment.pk))
     remove_forced_exposures(experiment)
     _require_unexposed(experiment)
     for model in _COMPUTED:
         model.objects.filter(experiment=experiment).delete()  # of users who were erased, at most
     # The state stays, because a refresh may be waiting for it.
-    AggregateState(experiment=experiment).save(force_update=True)
+    ResultState(experiment=experiment).save(force_update=True)
     _become_draft(log, experiment, draft)
 
 

@@ -25,7 +25,6 @@ from experiments.design.groups import require_free
 from experiments.design.phases import phase_document
 from experiments.design.plan import new_plan, registered_plan, tuning_size_of
 from experiments.design.segment_refs import check_segments
-from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.exposures.recording import record_reported_before_start
 from experiments.lifecycle.decisions import reopen_experiment as reopen_experiment
 from experiments.lifecycle.decisions import stop_experiment as stop_experiment
@@ -37,7 +36,8 @@ from experiments.models import WHOLE, Experiment, Status
 from experiments.models.documents import KIND as KIND
 from experiments.models.documents import document as document
 from experiments.models.documents import get_experiment as get_experiment
-from experiments.models.locks import lock_aggregates
+from experiments.models.locks import lock_results
+from experiments.results.forced_exposures import remove_forced_exposures
 
 CHANGEABLE = frozenset({"description", "forced_variants", "owner", "hypothesis"})
 """The properties that can be changed at any time."""
@@ -219,7 +219,7 @@ def _registration(definitions: Sequence[Definition], experiment: Experiment) -> 
 def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     """Return the definitions of a started experiment's metrics and of those added after them.
 
-    The caller has opened the transaction. All totals are computed again after it. Raises DomainError
+    The caller has opened the transaction. All values are computed again after it. Raises DomainError
     `experiment_locked` if existing metrics are removed or moved, if the results are frozen, or if a fixed analysis was
     read: its one reading is stored, with the metrics of that time.
     """
@@ -230,15 +230,15 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
         )
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
     # Freezing holds this lock until it is committed, so `frozen_at` is read only afterwards.
-    [state] = lock_aggregates([experiment.pk])
+    [state] = lock_results([experiment.pk])
     if not Experiment.objects.filter(pk=experiment.pk, frozen_at=None).exists():
         message = "The results of the experiment are frozen, so no metric can be added."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
     if state.reading:
         message = "The results of the experiment were read once, as planned, so no metric can be added."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-    state.mark = ""
-    state.save(update_fields=["mark"])
+    state.watermark = ""
+    state.save(update_fields=["watermark"])
     added = [replace(definition, is_post_hoc=True) for definition in current_definitions(metrics[existing:])]
     return [definition.document() for definition in (*definitions_of(experiment), *added)]
 

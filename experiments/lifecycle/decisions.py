@@ -18,7 +18,6 @@ from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
 from experiments.design.groups import require_free
 from experiments.design.segment_refs import check_segments
-from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping
@@ -31,12 +30,13 @@ from experiments.lifecycle.transitions import (
     update_status,
     writing_experiment,
 )
-from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Status
+from experiments.models import REOPENABLE_FOR, Experiment, ResultState, Status
 from experiments.models.documents import get_experiment
-from experiments.models.locks import lock_aggregates
-from experiments.results.computing import analyse_experiment
+from experiments.models.locks import lock_results
+from experiments.results.analyse import analyse_experiment
+from experiments.results.archive import prepare_freeze, refresh_for_the_last_time
 from experiments.results.driven_flag import read_off_since
-from experiments.results.frozen import prepare_freeze, refresh_for_the_last_time
+from experiments.results.forced_exposures import remove_forced_exposures
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.types import Estimate
 from flags.experiment_rule.changes import ShipTo
@@ -131,8 +131,8 @@ def reopen(log: Writing, experiment: Experiment) -> None:
     # As at a start, a user who is being erased must not be exposed again.
     lock_environment(experiment.environment)
     stopped_at = _require_reopenable(experiment, log.at)
-    lock_aggregates([experiment.pk])
-    AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
+    lock_results([experiment.pk])
+    ResultState.objects.filter(pk=experiment.pk).update(watermark="", stopped_at=None, archive=None)
     _run_again(log, experiment)
     record_reported_meanwhile(experiment, stopped_at)
     remove_forced_exposures(experiment)  # of users who became testers while the results were frozen
@@ -268,11 +268,11 @@ def _stop_with_winner(
     if is_running and experiment.forced_variants:
         lock_environment(experiment.environment)
     if is_running:
-        lock_aggregates([experiment.pk])
+        lock_results([experiment.pk])
     ended = stopped_at or _moment_without_assignments(log, experiment, clock)
     # Another process may have assigned a tester before it learned of the forced variant.
     remove_forced_exposures(experiment)
-    states = lock_aggregates([experiment.pk]) if is_running else []
+    states = lock_results([experiment.pk]) if is_running else []
     before = update_status(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=shipment.winner)
     for state in states:
         refresh_for_the_last_time(state, log.at)

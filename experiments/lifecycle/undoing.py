@@ -23,12 +23,12 @@ from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.models import Change, Environment
 from config.timestamps import parse_timestamp
-from experiments.aggregates.fixed_reading import FOR_LATE_EVENTS
 from experiments.lifecycle import back_to_draft, decisions
 from experiments.lifecycle import changes as experiment_changes
 from experiments.lifecycle.archive import set_archived
 from experiments.models import Experiment, Status
 from experiments.models.documents import KIND, document, get_experiment
+from experiments.results.fixed_reading import FOR_LATE_EVENTS
 from flags.changes.segment_changes import KIND as SEGMENT
 from flags.changes.undoing import undo as undo_segments
 

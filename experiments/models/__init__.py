@@ -1,8 +1,7 @@
-"""The tables of the app: experiments, metrics, exposures, and the totals computed from events."""
+"""The tables of the app: experiments, metrics, exposures, and the values and sums computed from events."""
 
 from __future__ import annotations
 
-from experiments.models.aggregates import AggregateState, DailyChange, SeriesUser, UserTotal, VariantSums
 from experiments.models.comment import COMMENT_LENGTH, Comment
 from experiments.models.experiment import (
     LOOKBACK_DAYS,
@@ -18,18 +17,20 @@ from experiments.models.experiment import (
 from experiments.models.exposure import Exposure, Origin
 from experiments.models.metric import Direction, Metric, MetricType, Role
 from experiments.models.outcome import StoredOutcome
+from experiments.models.results import EXPOSURE, DailySums, DayValue, ResultState, UserValue, VariantSums
 
 __all__ = [
     "COMMENT_LENGTH",
+    "EXPOSURE",
     "LOOKBACK_DAYS",
     "MINIMUM_DAYS",
     "REOPENABLE_FOR",
     "WHOLE",
-    "AggregateState",
     "AnalysisMethod",
     "Calibration",
     "Comment",
-    "DailyChange",
+    "DailySums",
+    "DayValue",
     "Direction",
     "Experiment",
     "ExperimentQuerySet",
@@ -37,10 +38,10 @@ __all__ = [
     "Metric",
     "MetricType",
     "Origin",
+    "ResultState",
     "Role",
-    "SeriesUser",
     "Status",
     "StoredOutcome",
-    "UserTotal",
+    "UserValue",
     "VariantSums",
 ]

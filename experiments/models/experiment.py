@@ -67,7 +67,7 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
 
         They need them until their results are frozen and stored.
         """
-        return self.started().filter(Q(frozen_at=None) | Q(aggregate_state__kept__isnull=True))
+        return self.started().filter(Q(frozen_at=None) | Q(result_state__archive__isnull=True))
 
     def reopenable(self, at: datetime) -> ExperimentQuerySet:
         """Filter stopped experiments that can still be reopened."""

@@ -11,6 +11,7 @@ from django.db.models import Q
 from config.database.commit_order import ArrivalField
 from config.documents import StoredJSONDecoder
 from config.slugs import KEY_LENGTH, NAME_LENGTH
+from events.models import Event
 from experiments.models.experiment import Experiment
 
 
@@ -21,6 +22,22 @@ class Origin(models.TextChoices):
     REPORTED = "reported", "Reported by an event"
     IMPORTED = "imported", "Imported by an operator"
     TOLD = "told", "Imported by an operator, and told by this service since"
+
+
+class Join(models.ForeignObject):  # type: ignore[type-arg]  # not generic at run time
+    """Joins rows that have the same values in some columns, in queries alone: it is no column, and no constraint."""
+
+    requires_unique_target = False
+
+    def __init__(self, to: type[models.Model], *columns: str) -> None:
+        super().__init__(to, models.DO_NOTHING, from_fields=columns, to_fields=columns, null=True, related_name="+")
+
+    def deconstruct(self) -> Any:
+        name, path, _, _ = super().deconstruct()
+        return name, path, (self.remote_field.model, *self.from_fields), {}
+
+    def contribute_to_class(self, cls: type[models.Model], name: str, private_only: bool = False, **_: Any) -> None:
+        super().contribute_to_class(cls, name, private_only=True)  # or it would be a column in migrations
 
 
 class ExposureQuerySet(models.QuerySet["Exposure"]):
@@ -43,7 +60,7 @@ class Exposure(models.Model):
     in_several_since = models.DateTimeField(null=True, default=None)
     """The earliest moment at which the user saw another variant, so that what came after a stop can be left out.
 
-    It is unknown (None) where an older version noticed the other variant; that always counts.
+    None where that is not known: then it always counts.
     """
     phase = models.PositiveSmallIntegerField(default=1, db_default=1)
     """The number of the phase by which the user was assigned, or in which the exposure was reported."""
@@ -52,6 +69,8 @@ class Exposure(models.Model):
     )
     """The user's attributes at the exposure: strings, numbers and booleans, for breakdowns of results."""
     arrival = ArrivalField()
+    happened = Join(Event, "user_id")
+    """The events of the user, in queries alone: a row for each event."""
 
     objects = ExposureQuerySet.as_manager()
 

@@ -14,9 +14,9 @@ from django.db.models import Q, QuerySet
 from config.database.engines import is_distributed
 from config.database.insertion import array
 from config.database.locks import Rank, Strength, lock_rows, share_rows, take
-from experiments.models.aggregates import AggregateState
 from experiments.models.experiment import Experiment, ExperimentQuerySet, Status
 from experiments.models.exposure import Exposure
+from experiments.models.results import ResultState
 
 ExposureKey = tuple[UUID, str]
 """The primary key of an exposure: experiment and user."""
@@ -52,18 +52,18 @@ UNEXPECTED = Expected("", "infinity")
 """No exposure has this variant."""
 
 
-def lock_aggregates(experiment_ids: Collection[UUID]) -> list[AggregateState]:
+def lock_results(experiment_ids: Collection[UUID]) -> list[ResultState]:
     """Return the states of these experiments, locked: no other transaction changes their totals and sums now.
 
     The experiments must have been started, because a draft may be deleted before its new state is committed. Only
     erasures lock several, and one erasure at a time in an environment. While missing states are created and the others
     locked, no holder of one of them waits for another.
     """
-    wanted = AggregateState.objects.filter(pk__in=experiment_ids)
+    wanted = ResultState.objects.filter(pk__in=experiment_ids)
     missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
-    AggregateState.objects.bulk_create([AggregateState(experiment_id=pk) for pk in missing], ignore_conflicts=True)
+    ResultState.objects.bulk_create([ResultState(experiment_id=pk) for pk in missing], ignore_conflicts=True)
     # These are large, and not written by those who change totals.
-    return lock_rows(Rank.AGGREGATES, wanted.defer("kept", "reading").order_by("pk"))
+    return lock_rows(Rank.RESULTS, wanted.defer("archive", "reading").order_by("pk"))
 
 
 def lock_experiment(experiment: Experiment) -> Experiment:

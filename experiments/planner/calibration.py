@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from config.database.consistent_reads import read_consistently
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.planner.calibration_outcomes import Outcome
 from experiments.planner.drawn_users import DrawnUsers
-from experiments.results.to_stats import Study, measure_of
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.study import Study, measure_of
 from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails
 from experiments.stats.quantiles import EventValues, quantiles_of
 from experiments.stats.sample_ratio import MISMATCH

@@ -11,12 +11,12 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from config.database.consistent_reads import read_consistently
-from experiments.aggregates.mature_sums import read_mature
-from experiments.aggregates.quantiles import read_quantiles
-from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, read_caps, read_daily
 from experiments.design.phases import comparable_phases
-from experiments.exposures.up_to_date import bring_up_to_date
-from experiments.models import Experiment
+from experiments.models import EXPOSURE, Experiment
+from experiments.results.maturity import read_mature
+from experiments.results.quantiles import read_quantiles
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.sums import ExactSums, read_caps, read_daily
 from experiments.results.user_groups import Counted, UserGroup, pooled
 
 
@@ -29,7 +29,7 @@ class CurrentTotals:
 
     experiment: Experiment
     users: UserGroup
-    exposed: Mapping[str, Mapping[date, VariantTotals]]
+    exposed: Mapping[str, Mapping[date, ExactSums]]
 
 
 def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals | None:
@@ -39,7 +39,7 @@ def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals |
     bring_up_to_date(experiment, at)
     with read_consistently():
         daily = read_daily(experiment, comparable_phases(experiment.phases))
-        return CurrentTotals(experiment, read_counting(experiment, at), daily.get(EXPOSURES, {}))
+        return CurrentTotals(experiment, read_counting(experiment, at), daily.get(EXPOSURE, {}))
 
 
 def read_counting(experiment: Experiment, at: datetime) -> UserGroup:
@@ -51,13 +51,13 @@ def read_counting(experiment: Experiment, at: datetime) -> UserGroup:
     windowed = [index for index, definition in enumerate(reading.definitions) if definition.counts_mature_users]
     groups = {
         phase: UserGroup(
-            totals,
+            sums,
             {
                 index: Counted(reading.users_of(index, phase), reading.sums.by_phase.get(phase, {}).get(index, {}))
                 for index in windowed
             },
         )
-        for phase, totals in reading.everybody.items()
+        for phase, sums in reading.everybody.items()
     }
     phases = comparable_phases(experiment.phases)
     return replace(pooled(groups, phases), quantiles=read_quantiles(experiment, at, phases))

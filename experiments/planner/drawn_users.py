@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
-from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.functions import MD5
 
-from experiments.aggregates.dialects import Parameters, fetch_in_chunks, planned
-from experiments.aggregates.event_values import EventValuesQuery
-from experiments.aggregates.metric_columns import Layout, Put
-from experiments.aggregates.statements import IN_ONE_PASS
-from experiments.aggregates.variant_sums import read_caps
-from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, UserTotal
+from config.database.planning import IN_ONE_PASS, planned
+from experiments.models import EXPOSURE, Experiment
+from experiments.results.quantiles import iterate_values, values_of_events
+from experiments.results.sums import read_caps
+from experiments.results.values import source_of, stored_exposures, stored_values
 
 _DIGITS = 8
 """So many hexadecimal digits of a hash decide whether a user is drawn."""
-_MD5 = {"postgresql": 'md5(user_id) COLLATE "C"', "sqlite": "md5(user_id)"}
+_ROWS_AT_ONCE = 10_000
 
 User = tuple[str, datetime, float, float, float, float]
 """The id, the moment of the exposure, and y, d, x and e, capped as in the sums."""
@@ -30,30 +31,30 @@ class DrawnUsers:
     """
 
     def __init__(self, experiment: Experiment, most: int) -> None:
-        self._experiment, self._definitions = experiment, definitions_of(experiment)
-        self.exposed = UserTotal.objects.filter(experiment=experiment).count()
+        self._experiment = experiment
+        self._stored = stored_values(experiment.pk)
+        self.exposed = self._stored.filter(metric=EXPOSURE).count()
         is_drawn = self.exposed > most
         self._below = f"{16**_DIGITS * most // self.exposed:0{_DIGITS}x}" if is_drawn else None
 
-    def read(self, metric_index: int) -> Iterator[User]:
-        """Yield the values of each user by the metric with this index, in the order of the exposures."""
-        cap = read_caps(self._experiment).get(metric_index, float("inf"))
-        figure, parameters = Layout(self._definitions).figure, Parameters()
-        statement = f"""
-            SELECT user_id, exposed_at, {", ".join(figure(metric_index, name) for name in "ydxe")}
-            FROM {self._rows(parameters.put)} ORDER BY exposed_at, user_id
-        """  # noqa: S608 (no data)
-        for user_id, at, y, d, x, e in fetch_in_chunks(statement, parameters):
-            yield user_id, at if at.tzinfo else at.replace(tzinfo=UTC), min(y, cap), d, min(x, cap), e
+    def read(self, metric: int) -> Iterator[User]:
+        """Yield the values of each user by a metric, in the order of the exposures."""
+        cap = read_caps(self._experiment).get(metric, float("inf"))
+        columns = ("value", "denominator", "value_before", "denominator_before")
+        values = {
+            user_id: (min(y or 0.0, cap), d or 0.0, min(x or 0.0, cap), e or 0.0)
+            for user_id, y, d, x, e in self._drawn(self._stored.filter(metric=metric)).values_list("user_id", *columns)
+        }
+        exposures = self._drawn(self._stored.filter(metric=EXPOSURE)).order_by("exposed_at", "user_id")
+        for user_id, exposed_at in exposures.values_list("user_id", "exposed_at").iterator(chunk_size=_ROWS_AT_ONCE):
+            yield user_id, exposed_at, *values.get(user_id, (0.0, 0.0, 0.0, 0.0))
 
-    def read_values(self, metric_index: int) -> Iterator[tuple[str, float]]:
-        """Yield the user id and the value of each event that a quantile with this index counts."""
-        query = EventValuesQuery(self._experiment, self._definitions[metric_index], self._rows, ["variant"], None)
+    def read_values(self, metric: int) -> Iterator[tuple[str, float]]:
+        """Yield the user id and the value of each event that a quantile counts."""
+        source = source_of(self._experiment)
+        drawn = replace(source, exposures=self._drawn(stored_exposures(self._experiment)))
         with planned(**IN_ONE_PASS):
-            for _, user_id, value in query.rows():
-                yield user_id, value
+            yield from iterate_values(values_of_events(source.definitions[metric], drawn), "user_id", "amount")
 
-    def _rows(self, put: Put) -> str:
-        """Return SQL for the totals of the users, to follow FROM."""
-        every = f"{UserTotal._meta.db_table} WHERE experiment_id = {put(self._experiment.pk)}"
-        return every if self._below is None else f"{every} AND {_MD5[connection.vendor]} < {put(self._below)}"
+    def _drawn(self, rows: QuerySet[Any]) -> Any:
+        return rows if self._below is None else rows.alias(hash=MD5("user_id")).filter(hash__lt=self._below)

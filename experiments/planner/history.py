@@ -9,16 +9,16 @@ from math import sqrt
 
 from config.database.consistent_reads import read_consistently
 from config.models import Environment
-from experiments.aggregates.quantiles import read_quantiles
 from experiments.design.phases import comparable_phases, comparable_since, mean_reach, reach_of
-from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
 from experiments.planner.current_totals import CurrentTotals, read_counting
 from experiments.planner.question import LARGEST_REDUCTION, Kind, check_measure
 from experiments.planner.sample import sample_events
-from experiments.results.to_stats import measure_of
+from experiments.results.quantiles import read_quantiles
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.study import measure_of
 from experiments.results.user_groups import UserGroup
 from experiments.stats.samples import summarise
 from experiments.stats.types import Quantile, Reason, Sums

@@ -17,11 +17,11 @@ from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second
 from events.models import Event
-from experiments.aggregates.statements import exposed_users
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.documents import forced_until
 from experiments.results.classification import AssignmentAudit, Cause, Design, Row, Tally, reads_attributes
+from experiments.results.values import exposed_users
 
 _BATCH = 5000
 _USERS_A_QUERY = 500

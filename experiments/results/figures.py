@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from experiments.aggregates.variant_sums import VariantTotals
 from experiments.design.phases import numbers
-from experiments.results.to_stats import ByPhase, SplitQuantiles, Study
+from experiments.results.study import ByPhase, SplitQuantiles, Study
+from experiments.results.sums import ExactSums
 from experiments.results.types import (
     AgeFigures,
     AttributeValue,
@@ -79,7 +79,7 @@ def metric_figures(
 def _variant_figures(
     study: Study, metric_index: int, analysis: MeasureAnalysis, group: UserGroup, facts: Facts
 ) -> list[VariantFigures]:
-    users, totals = group.users, group.totals.get(metric_index, {})
+    users, sums = group.users, group.sums.get(metric_index, {})
     mature = facts.mature.get(metric_index, users)
     return [
         _of_variant(
@@ -87,7 +87,7 @@ def _variant_figures(
             metric_index,
             estimate,
             (users.get(estimate.key, 0), mature.get(estimate.key, 0)),
-            totals.get(estimate.key, NOBODY),
+            sums.get(estimate.key, NOBODY),
             analysis.before.get(estimate.key),
             facts,
         )
@@ -100,7 +100,7 @@ def _of_variant(
     metric_index: int,
     estimate: VariantEstimate,
     users: tuple[int, int],
-    totals: VariantTotals,
+    sums: ExactSums,
     before: Estimate | Reason | None,
     facts: Facts,
 ) -> VariantFigures:
@@ -110,8 +110,8 @@ def _of_variant(
         estimate=estimate,
         users=exposed,
         mature_users=mature,
-        events=totals.events,
-        other_currency_events=totals.foreign,
+        events=sums.events,
+        other_currency_events=sums.other_currency,
         waiting=waiting,
         cut_off_users=exposed - mature - (waiting.users if waiting else 0),
         before=before,
@@ -196,7 +196,7 @@ def slice_figures(study: Study, parts: Sequence[SlicePart]) -> list[Slice]:
 
 def interactions_of(study: Study, slices: Sequence[Slice]) -> list[Interaction]:
     """Return for each metric and treatment whether its difference varies between the values of an attribute."""
-    from experiments.stats.interaction import interaction  # noqa: PLC0415 (see `to_stats`)
+    from experiments.stats.interaction import interaction  # noqa: PLC0415 (see `study`)
 
     interactions = []
     for position, metric_index in enumerate(study.metric_indexes):
@@ -217,7 +217,7 @@ def interactions_of(study: Study, slices: Sequence[Slice]) -> list[Interaction]:
 
 def differences_before(study: Study, analyses: Sequence[MeasureAnalysis]) -> list[DifferentBefore]:
     """Return the metrics that differed before the exposure, so that something besides the treatment differs."""
-    from experiments.stats.findings import SUSPICIOUS  # noqa: PLC0415 (see `to_stats`)
+    from experiments.stats.findings import SUSPICIOUS  # noqa: PLC0415 (see `study`)
 
     return [
         DifferentBefore(analysis.key, key, before)

@@ -18,7 +18,7 @@ import msgspec
 from config.models import Change
 from experiments.models import Experiment, Status, StoredOutcome
 from experiments.models.documents import KIND
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.lifts import Z_95
 from experiments.stats.numbers import format_count

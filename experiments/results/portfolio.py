@@ -89,7 +89,7 @@ class FinishedExperiments:
             effects[experiment.pk, effect.metric, effect.variant] = effect, effect.variant == experiment.winner
 
     def _portfolio(self, metric: _Metric) -> Portfolio:
-        from experiments.stats.winners_curse import Portfolio  # noqa: PLC0415 (see `results.to_stats`)
+        from experiments.stats.winners_curse import Portfolio  # noqa: PLC0415 (see `results.study`)
 
         if metric not in self._portfolios:
             effects = (effect for effect, _ in self._effects[metric].values())

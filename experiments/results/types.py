@@ -1,4 +1,4 @@
-"""What the results of an experiment consist of. `computing` computes them."""
+"""What the results of an experiment consist of. `analyse` computes them."""
 
 from __future__ import annotations
 

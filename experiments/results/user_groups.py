@@ -6,13 +6,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from experiments.aggregates.variant_sums import EXPOSURES, NAMES, Totals, VariantTotals
+from experiments.models import EXPOSURE
+from experiments.results.sums import ExactSums, MetricSums
 from experiments.stats.types import Quantile, Sums
 
-NOBODY = VariantTotals()
-_MOMENTS = tuple(name for name in NAMES if name in Sums.__dataclass_fields__ and name != "positive")
+NOBODY = ExactSums()
+_NAMES = {
+    "y": "value",
+    "yy": "value_squared",
+    "d": "denominator",
+    "dd": "denominator_squared",
+    "yd": "value_denominator",
+    "x": "value_before",
+    "xx": "value_before_squared",
+    "xy": "value_value_before",
+    "e": "denominator_before",
+    "ee": "denominator_before_squared",
+    "xe": "value_before_denominator_before",
+    "ye": "value_denominator_before",
+    "dx": "denominator_value_before",
+    "de": "denominator_denominator_before",
+}
+"""The exact sum for each sum that the statistics take."""
 
-ByVariant = Mapping[str, VariantTotals]
+ByVariant = Mapping[str, ExactSums]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,41 +49,41 @@ class Counted:
 class UserGroup:
     """Some users of an experiment: all who were exposed, by variant key, and those who count for each metric.
 
-    A metric that is missing from `counted` counts all exposed users, by the sums of `totals`. The `quantiles` are those
+    A metric that is missing from `counted` counts all exposed users, by the `sums`. The `quantiles` are those
     that were read for exactly these users; they do not add up over groups.
     """
 
-    totals: Totals
+    sums: MetricSums
     counted: Mapping[int, Counted] = field(default_factory=dict)
     quantiles: Mapping[int, Mapping[str, Quantile]] = field(default_factory=dict)
 
     @property
     def exposed(self) -> ByVariant:
-        return self.totals.get(EXPOSURES, {})
+        return self.sums.get(EXPOSURE, {})
 
     @property
     def users(self) -> Mapping[str, int]:
         """Return the numbers of exposed users by variant key."""
-        return {key: totals.users for key, totals in self.exposed.items()}
+        return {key: sums.users for key, sums in self.exposed.items()}
 
     @property
     def several(self) -> int:
-        return sum(totals.several for totals in self.exposed.values())
+        return sum(sums.in_several_variants for sums in self.exposed.values())
 
-    def of(self, metric_index: int) -> Counted:
+    def of(self, metric: int) -> Counted:
         """Return the users who count for a metric."""
-        return self.counted.get(metric_index) or Counted(self.users, self.totals.get(metric_index, {}))
+        return self.counted.get(metric) or Counted(self.users, self.sums.get(metric, {}))
 
-    def sums_of(self, metric_index: int) -> Mapping[str, Sums]:
+    def sums_of(self, metric: int) -> Mapping[str, Sums]:
         """Return the input of the statistics for a metric, by the key of each variant with users."""
-        counted = self.of(metric_index)
+        counted = self.of(metric)
         return {key: sums_of(users, counted.sums.get(key, NOBODY)) for key, users in counted.users.items()}
 
     def __add__(self, other: UserGroup) -> UserGroup:
         indexes = dict.fromkeys([*self.counted, *other.counted])
-        metrics = dict.fromkeys([*self.totals, *other.totals])
+        metrics = dict.fromkeys([*self.sums, *other.sums])
         return UserGroup(
-            {index: _add(self.totals.get(index, {}), other.totals.get(index, {})) for index in metrics},
+            {index: _add(self.sums.get(index, {}), other.sums.get(index, {})) for index in metrics},
             {index: self.of(index) + other.of(index) for index in indexes},
         )
 
@@ -79,10 +96,11 @@ def pool_groups(groups: Iterable[UserGroup]) -> UserGroup:
     return reduce(UserGroup.__add__, groups, EMPTY)
 
 
-def sums_of(users: int, totals: VariantTotals) -> Sums:
-    """Return the sums over this many exposed users. The totals leave out users without an event, who count as zeros."""
-    moments = {name: float(getattr(totals, name)) for name in _MOMENTS}
-    return Sums(n=users, positive=totals.positive, **moments)
+def sums_of(users: int, sums: ExactSums) -> Sums:
+    """Return the sums over this many exposed users. Exact sums leave out users without an event, who count as zeros."""
+    return Sums(
+        n=users, positive=sums.positive, **{name: float(getattr(sums, exact)) for name, exact in _NAMES.items()}
+    )
 
 
 def pooled(by_phase: Mapping[int, UserGroup], phases: Sequence[int]) -> UserGroup:

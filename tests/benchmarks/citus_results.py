@@ -20,7 +20,7 @@ KEY, NOW = "checkout", datetime(2026, 2, 5, 12, tzinfo=UTC)
 
 # The number of the transaction is computed once, on the coordinator, as the service has it.
 _ARRIVAL = "(SELECT pg_current_xact_id()::text::bigint)"
-_EXPOSURES = f"""
+_EXPOSURE = f"""
     INSERT INTO experiments_exposure
         (experiment_id, user_id, variant, exposed_at, origin, is_in_several_variants, arrival)
     SELECT %(experiment)s, md5(n::text), (ARRAY['control', 'blue', 'green'])[1 + n %% 3],
@@ -51,7 +51,7 @@ def fill(users: int, events: int) -> dict[str, float]:
 
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.aggregates.refresh import refresh  # noqa: PLC0415
+    from experiments.results.refresh import refresh  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ def fill(users: int, events: int) -> dict[str, float]:
     whose = {"key": KEY, "environment": environment, **writer}
     create_experiment(variants=variants, metrics=list(METRICS), **whose)
     experiment = start_experiment(started_at=datetime(2026, 1, 1, tzinfo=UTC), **whose)
-    for statement in (_EXPOSURES, _EVENTS, _COUNTS, "ANALYZE"):
+    for statement in (_EXPOSURE, _EVENTS, _COUNTS, "ANALYZE"):
         with connection.cursor() as cursor:
             size = {"users": users, "events": events}
             named = {"experiment": experiment.pk, "environment": environment.pk, **size}
@@ -73,10 +73,10 @@ def fill(users: int, events: int) -> dict[str, float]:
 
 def measure() -> dict[str, float]:
     from config.models import Environment  # noqa: PLC0415
-    from experiments.aggregates.checking import sums_from_scratch  # noqa: PLC0415
-    from experiments.aggregates.variant_sums import read_caps  # noqa: PLC0415
+    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
+    from experiments.results.sums import read_caps  # noqa: PLC0415
     from experiments.models.documents import get_experiment  # noqa: PLC0415
-    from experiments.results.computing import analyse_experiment  # noqa: PLC0415
+    from experiments.results.analyse import analyse_experiment  # noqa: PLC0415
 
     experiment = get_experiment(KEY, Environment.objects.default())
     analyse_experiment(experiment, NOW)  # the first one loads the statistics

@@ -26,7 +26,7 @@ NOW = datetime(2026, 2, 5, 12, tzinfo=UTC)
 CHOSEN = ("bought", "searches", "income")
 
 _NAMES = ("purchase", "basket", "basket", "search", "search", "search", "view", "view", "view", "view")
-_EXPOSURES = f"""
+_EXPOSURE = f"""
     INSERT INTO experiments_exposure (experiment_id, user_id, variant, exposed_at, origin, is_in_several_variants)
     SELECT %(experiment)s, md5('user ' || n)::uuid::text, (ARRAY['control', 'green'])[1 + n %% 2],
         timestamptz '2026-01-01 00:00Z' + n * (interval '28 days' / {USERS}), 'assigned', false
@@ -38,7 +38,7 @@ def main() -> None:
     from django.core.management import call_command  # noqa: PLC0415 (models are there only after django.setup)
 
     from config.models import Environment  # noqa: PLC0415
-    from experiments.exposures.up_to_date import bring_up_to_date  # noqa: PLC0415
+    from experiments.results.refresh import bring_up_to_date  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
@@ -85,7 +85,7 @@ def start_experiments(production: Any) -> list[Any]:
         whose = {"key": f"experiment-{number}", "environment": production, **writer}
         create_experiment(variants=variants, metrics=list(CHOSEN), **whose)
         experiments.append(start_experiment(started_at=STARTED, **whose))
-        run(_EXPOSURES, experiment=experiments[-1].pk)
+        run(_EXPOSURE, experiment=experiments[-1].pk)
     return experiments
 
 

@@ -17,7 +17,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Least, TruncSecond
 
 from events.models import Event
-from experiments.aggregates.statements import lookback_of
+from experiments.results.values import lookback_of
 from experiments.models import Experiment, Exposure
 
 _WEEK = timedelta(days=7)

@@ -30,7 +30,7 @@ NOW = datetime(2026, 2, 5, 12, tzinfo=UTC)
 
 # Users come as they come: their ids are in no order.
 _USER = "md5('user ' || {})::uuid::text"
-_EXPOSURES = f"""
+_EXPOSURE = f"""
     INSERT INTO experiments_exposure (experiment_id, user_id, variant, exposed_at, origin, is_in_several_variants)
     SELECT %(experiment)s, {_USER.format("n")}, (ARRAY['control', 'blue', 'green'])[1 + n %% 3],
         timestamptz '2026-01-01 00:00Z' + n * (interval '28 days' / {USERS}), 'assigned', false
@@ -99,12 +99,12 @@ def main() -> None:
 
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.aggregates.checking import sums_from_scratch  # noqa: PLC0415
-    from experiments.aggregates.refresh import refresh  # noqa: PLC0415
-    from experiments.aggregates.variant_sums import read_caps  # noqa: PLC0415
+    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
+    from experiments.results.refresh import refresh  # noqa: PLC0415
+    from experiments.results.sums import read_caps  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
-    from experiments.results.computing import analyse_experiment  # noqa: PLC0415
+    from experiments.results.analyse import analyse_experiment  # noqa: PLC0415
     from tests.benchmarks.naive import compute_naively  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
@@ -140,8 +140,8 @@ def main() -> None:
 
 def check_agreement(experiment: Any, naive: Any) -> None:
     """Check that the plain queries count the same users and values. Only the cap is not theirs."""
-    from experiments.aggregates.mature_sums import read_mature  # noqa: PLC0415
-    from experiments.aggregates.variant_sums import read_caps  # noqa: PLC0415
+    from experiments.results.maturity import read_mature  # noqa: PLC0415
+    from experiments.results.sums import read_caps  # noqa: PLC0415
 
     reading = read_mature(experiment, NOW, read_caps(experiment))
     for index, key in enumerate(METRICS):
@@ -155,7 +155,7 @@ def check_agreement(experiment: Any, naive: Any) -> None:
 
 def fold_new_events(experiment: Any, first: int, users: int) -> float:
     """The seconds that folding takes when so many users have done something, from this one on."""
-    from experiments.aggregates.refresh import refresh  # noqa: PLC0415
+    from experiments.results.refresh import refresh  # noqa: PLC0415
 
     run(_NEW_EVENTS, environment=experiment.environment_id, users=users, **{"from": first})
     run("CHECKPOINT")  # which would come some minutes later, and not now
@@ -166,7 +166,7 @@ def fill(experiment: Any) -> None:
     """Make the events in the database itself, and their indexes when they are there."""
     run("SET synchronous_commit = off")
     run("SET maintenance_work_mem = '512MB'")
-    run(_EXPOSURES, experiment=experiment.pk)
+    run(_EXPOSURE, experiment=experiment.pk)
     indexes = run(_INDEXES)
     for name, _ in indexes:
         run(f'DROP INDEX "{name}"')

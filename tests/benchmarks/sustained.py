@@ -20,7 +20,7 @@ from tests.benchmarks.results import METRICS, run
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 USERS, EXPERIMENT = 1_000_000, "checkout"
-_EXPOSURES = f"""
+_EXPOSURE = f"""
     INSERT INTO experiments_exposure (experiment_id, user_id, variant, exposed_at, origin, is_in_several_variants)
     SELECT %(experiment)s, 'user-' || n, (ARRAY['control', 'blue', 'green'])[1 + n %% 3],
         now() - interval '6 days' + n * (interval '5 days' / {USERS}), 'assigned', false
@@ -38,7 +38,7 @@ def main() -> None:
 
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.exposures.up_to_date import bring_up_to_date  # noqa: PLC0415
+    from experiments.results.refresh import bring_up_to_date  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
 
@@ -50,7 +50,7 @@ def main() -> None:
     whose = {"key": EXPERIMENT, "environment": Environment.objects.default(), **writer}
     create_experiment(variants=variants, metrics=list(METRICS), **whose)
     experiment = start_experiment(started_at=now - timedelta(days=7), **whose)
-    run(_EXPOSURES, experiment=experiment.pk)
+    run(_EXPOSURE, experiment=experiment.pk)
     bring_up_to_date(experiment, now)
     call_command("maintain", verbosity=0, stdout=StringIO())  # which computes the series of the days before
     run("VACUUM (ANALYZE)")

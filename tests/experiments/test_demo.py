@@ -20,7 +20,7 @@ from experiments.demo import fill
 from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Metric
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from flags.changes.flag_changes import create_flag
 from flags.changes.segment_changes import create_segment
 from flags.engine.bucketing import compile_split

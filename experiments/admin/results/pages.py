@@ -31,7 +31,7 @@ from experiments.exposures.arrivals import can_be_arrivals, current_arrivals, ha
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
-from experiments.results.computing import analyse_experiment, explain_metric, known_attributes
+from experiments.results.analyse import analyse_experiment, explain_metric, known_attributes
 from experiments.results.outcomes import Outcome, outcome_of, outcomes_of
 from experiments.results.types import Results
 from experiments.stats.numbers import NO_FIGURE, format_count, format_number
@@ -116,7 +116,7 @@ class ResultPages(DomainAdmin):
         metric, phase = experiment.metrics[metric_index], request.GET.get("phase") or None
         if phase is not None and phase not in choices(experiment.phases):
             raise Http404
-        document = explain_metric(experiment, metric, variant, phase, at=timezone.now())
+        document = explain_metric(experiment, metric, variant, phase, now=timezone.now())
         context = {
             "original": experiment,
             "metric": metric,

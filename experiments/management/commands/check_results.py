@@ -10,9 +10,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.management.operator import OperatorCommand, find_environment
-from experiments.aggregates.checking import Difference, check_sums
 from experiments.lifecycle.changes import get_experiment
 from experiments.models import Experiment
+from experiments.results.check import Difference, check_sums
 
 _MOST_SHOWN = 20
 

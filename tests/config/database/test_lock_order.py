@@ -11,7 +11,7 @@ from django.db import transaction
 from config.change_log.writing import writing
 from config.database.locks import Rank, WrongLockOrder, lock_change_log, lock_environment, take
 from config.models import Environment
-from experiments.models.locks import lock_aggregates, lock_experiment
+from experiments.models.locks import lock_results, lock_experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
@@ -24,15 +24,15 @@ def test_locks__in_their_order__are_taken(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     with writing(actor=ACTOR, at=NOON):
         lock_environment(production)
-        lock_aggregates([experiment.pk])
+        lock_results([experiment.pk])
         lock_experiment(experiment)
 
 
 def test_locks__in_another_order__are_refused(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     with transaction.atomic():
-        lock_aggregates([experiment.pk])
-        with pytest.raises(WrongLockOrder, match="ENVIRONMENT is taken after AGGREGATES"):
+        lock_results([experiment.pk])
+        with pytest.raises(WrongLockOrder, match="ENVIRONMENT is taken after RESULTS"):
             lock_environment(production)
 
 
@@ -51,13 +51,13 @@ def test_locks__of_any_two_ranks__are_refused_where_they_descend(earlier: Rank, 
 def test_locks__held_already__are_taken_again(production: Environment) -> None:
     with transaction.atomic():
         lock_environment(production)
-        take(Rank.EXPOSURES)
+        take(Rank.EXPOSURE)
         lock_environment(production)
 
 
 def test_locks__of_a_transaction_that_ended__are_forgotten(production: Environment) -> None:
     with transaction.atomic():
-        take(Rank.EXPOSURES)
+        take(Rank.EXPOSURE)
     with transaction.atomic():
         lock_environment(production)
 
@@ -65,7 +65,7 @@ def test_locks__of_a_transaction_that_ended__are_forgotten(production: Environme
 def test_locks__of_an_inner_block__are_held_until_the_transaction_ends(production: Environment) -> None:
     with transaction.atomic():
         with transaction.atomic():
-            take(Rank.EXPOSURES)
+            take(Rank.EXPOSURE)
         with pytest.raises(WrongLockOrder):
             lock_environment(production)
 
@@ -73,7 +73,7 @@ def test_locks__of_an_inner_block__are_held_until_the_transaction_ends(productio
 def test_locks__where_the_order_is_not_checked__are_taken_in_any(production: Environment, settings: Any) -> None:
     settings.CHECK_LOCK_ORDER = False
     with transaction.atomic():
-        take(Rank.EXPOSURES)
+        take(Rank.EXPOSURE)
         lock_change_log()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.models import Experiment
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from tests.conftest import NOON
 from tests.events.imports.importing import run, write
 from tests.factories import ExperimentFactory

@@ -9,7 +9,7 @@ import pytest
 
 from config.snapshot.tables import Lateness, current
 from experiments.aggregates import lag
-from experiments.exposures.up_to_date import bring_up_to_date
+from experiments.results.refresh import bring_up_to_date
 from tests.conftest import NOON
 from tests.counted import counted, counting_anew, of
 from tests.factories import ExperimentFactory

@@ -17,7 +17,7 @@ from experiments.lifecycle.changes import create_experiment, get_experiment, sta
 from experiments.lifecycle.new_phase import open_phase
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure
-from experiments.results.computing import compute_results
+from experiments.results.analyse import compute_results
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 

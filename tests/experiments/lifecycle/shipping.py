@@ -9,7 +9,7 @@ from typing import Any
 from config.models import Change, Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import get_experiment
-from experiments.models import AggregateState, Experiment
+from experiments.models import ResultState, Experiment
 from flags.changes.flag_changes import get_flag
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
@@ -66,7 +66,7 @@ def stored_state(environment: Environment) -> tuple[Any, ...]:
     """Return everything that a decision writes, to compare it before and after."""
     experiment = get_experiment("e", environment)
     columns = (experiment.status, experiment.stopped_at, experiment.frozen_at, experiment.winner, experiment.decision)
-    aggregate_states = list(AggregateState.objects.values_list("stopped_at", "kept"))
+    result_states = list(ResultState.objects.values_list("stopped_at", "kept"))
     exposures = sorted(experiment.exposures.values_list("user_id", "variant", "exposed_at"))
     driven = get_flag(experiment.flag["key"], environment).rules if experiment.flag else None
-    return (columns, aggregate_states, exposures, driven, Change.objects.latest_revision())
+    return (columns, result_states, exposures, driven, Change.objects.latest_revision())

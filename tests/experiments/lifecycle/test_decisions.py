@@ -13,9 +13,9 @@ from events.recording.ingest import record
 from experiments.lifecycle import decisions, flag_rule
 from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
-from experiments.models import AggregateState, Experiment
-from experiments.results.computing import VariantResult, analyse_experiment, compute_results
-from experiments.results.frozen import refresh_results
+from experiments.models import ResultState, Experiment
+from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
+from experiments.results.archive import refresh_results
 from flags.changes.flag_changes import create_flag, get_flag
 from tests.conftest import ACTOR, NOON
 from tests.experiments.lifecycle.shipping import (
@@ -70,7 +70,7 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
     assert (stopped.status, stopped.winner, stopped.frozen_at) == ("stopped", "green", stopped.stopped_at)
     assert flag_rules(production) == [{"type": "percentage", "percentage": 100}, *OWN]
     assert get_flag("button", production).enabled
-    assert AggregateState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
+    assert ResultState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
     changed = {change.kind: change for change in Change.objects.since(before)}
     assert changed.keys() == {"experiment", "flag"}
     assert changed["experiment"].after is not None
@@ -198,7 +198,7 @@ def test_stop__winner_that_something_speaks_against__demands_a_reason_and_keeps_
         assert (detail.field, detail.code) == ("reason", "required")
         assert words in detail.message
     assert (get_experiment("e", production).status, stored_state(production)[-2:]) == ("running", before[-2:])
-    assert AggregateState.objects.get().kept is None
+    assert ResultState.objects.get().kept is None
 
     decision = stop_experiment(**step_arguments(production, **values, reason="We know better.")).decision
     assert decision is not None
@@ -304,10 +304,10 @@ def test_stop__with_a_winner__leaves_explaining_to_maintenance(production: Envir
     record_clear_winner(production)
     stop_experiment(**step_arguments(production, winner="green"))
     assert get_experiment("e", production).frozen_at is not None
-    assert AggregateState.objects.get().kept is None
+    assert ResultState.objects.get().kept is None
 
     refresh_results(A_DAY_LATER)
-    assert AggregateState.objects.get().kept is not None
+    assert ResultState.objects.get().kept is not None
 
 
 def test_stop__treatments_that_are_worse__lets_the_control_win_without_a_reason(production: Environment) -> None:

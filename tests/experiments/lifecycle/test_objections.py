@@ -12,7 +12,7 @@ from config.models import Environment
 from experiments.lifecycle.changes import get_experiment, update_experiment
 from experiments.lifecycle.objections import Objection, find_objections
 from experiments.metrics.changes import create_metric
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from tests.conftest import ACTOR, NOON
 from tests.experiments.lifecycle.shipping import record_clear_winner, record_visits
 from tests.factories import ExperimentFactory

@@ -12,7 +12,7 @@ from config.errors import DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment
 from experiments.lifecycle.changes import reopen_experiment, stop_experiment
 from experiments.models import Experiment
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from flags.changes.flag_changes import get_flag, update_flag
 from flags.models import Flag
 from tests.answers import data, error

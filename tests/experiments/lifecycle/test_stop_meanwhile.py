@@ -17,7 +17,7 @@ from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.recording import assign
 from experiments.lifecycle.decisions import stop_experiment
 from experiments.models import Exposure
-from experiments.results.computing import compute_results
+from experiments.results.analyse import compute_results
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 

@@ -21,7 +21,7 @@ from experiments.lifecycle.changes import (
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment
 from experiments.models.documents import document
-from experiments.results.computing import VariantResult, analyse_experiment, compute_results
+from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from flags.changes.documents import document as flag_document
 from flags.changes.flag_changes import delete_flag, get_flag, update_flag
 from flags.changes.segment_changes import create_segment, get_segment, update_segment

@@ -15,9 +15,9 @@ from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import delete_experiment, get_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase
-from experiments.models import AggregateState, DailyChange, Experiment, Exposure, UserTotal, VariantSums
+from experiments.models import ResultState, DailyChange, Experiment, Exposure, UserValue, VariantSums
 from experiments.models.documents import document
-from experiments.results.computing import VariantResult, compute_results
+from experiments.results.analyse import VariantResult, compute_results
 from flags.changes.documents import document as flag_document
 from flags.changes.flag_changes import get_flag, update_flag
 from tests.conftest import ACTOR
@@ -69,13 +69,13 @@ def test_start__undone__has_no_aggregates_and_can_be_deleted(production: Environ
     begin(production, forced_variants={"qa": "green"})
     compute_results(get_experiment("e", production), START)
     undo()
-    for model in (UserTotal, VariantSums, DailyChange):
+    for model in (UserValue, VariantSums, DailyChange):
         assert not model.objects.exists()
-    state = AggregateState.objects.get()
-    fresh = AggregateState(experiment_id=state.pk)
+    state = ResultState.objects.get()
+    fresh = ResultState(experiment_id=state.pk)
     assert all(getattr(state, field.attname) == getattr(fresh, field.attname) for field in state._meta.fields)
     delete_experiment(key="e", environment=production, actor=ACTOR, at=LATER)
-    assert not AggregateState.objects.exists()
+    assert not ResultState.objects.exists()
 
 
 def test_start__undone_and_repeated__counts_from_then_on(production: Environment) -> None:

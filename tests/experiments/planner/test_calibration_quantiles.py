@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.aggregates.refresh import refresh
+from experiments.results.refresh import refresh
 from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from experiments.metrics.documents import definitions_of

@@ -8,14 +8,14 @@ from random import Random
 import pytest
 
 from config.models import Environment
-from experiments.aggregates.refresh import refresh
-from experiments.aggregates.variant_sums import read_caps
+from experiments.results.refresh import refresh
+from experiments.results.sums import read_caps
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.planner.drawn_users import DrawnUsers
 from tests.conftest import NOON
-from tests.experiments.aggregates.by_hand import exposed, totals_by_hand
-from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
+from tests.experiments.results.by_hand import exposed, totals_by_hand
+from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment
 from experiments.models import Experiment
-from experiments.results.computing import VariantResult, analyse_experiment, compute_results
+from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.counted_directly import count_directly
 

@@ -11,7 +11,7 @@ import time_machine
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
-from experiments.results.frozen import freeze
+from experiments.results.archive import freeze
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import ask
 from tests.factories import ExperimentFactory

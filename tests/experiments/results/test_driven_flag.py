@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from config.models import Change, Environment
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, stop_experiment
 from experiments.models import Experiment
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.driven_flag import find_flag_off, off_flags
 from experiments.stats.outcomes import Decision
 from experiments.stats.types import ReasonCode

@@ -17,9 +17,9 @@ from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.conditions import count_steps_passed, is_of
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
-from experiments.results.explanation import explain, explain_all
+from experiments.results.explain import explain, explain_all
 from tests.conftest import NOON
-from tests.experiments.aggregates.quantiles_by_hand import quantile_by_hand
+from tests.experiments.results.quantiles_by_hand import quantile_by_hand
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db

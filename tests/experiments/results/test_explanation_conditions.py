@@ -14,12 +14,12 @@ from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.conditions import MOST_CONDITIONS, count_steps_passed, is_of, meets
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
-from experiments.results.explanation import explain
+from experiments.results.explain import explain
 from experiments.results.explanation_conditions import select
 from experiments.results.explanation_statements import fetch, select_values
 from tests.conftest import NOON
-from tests.experiments.aggregates.condition_cases import CONDITIONS, VALUES, conditions, names, scalars
-from tests.experiments.aggregates.histories import ODD_NAME, make_experiment
+from tests.experiments.results.condition_cases import CONDITIONS, VALUES, conditions, names, scalars
+from tests.experiments.results.histories import ODD_NAME, make_experiment
 from tests.selection import histories
 from tests.transactions import undone
 

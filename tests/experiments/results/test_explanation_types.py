@@ -14,7 +14,7 @@ from config.timestamps import format_timestamp
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.changes import create_metric
-from experiments.results.frozen import freeze
+from experiments.results.archive import freeze
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import PATH, ask
 from tests.factories import ExperimentFactory

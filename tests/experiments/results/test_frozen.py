@@ -11,10 +11,10 @@ from config.models import Environment
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
-from experiments.models import AggregateState, Experiment
+from experiments.models import ResultState, Experiment
 from experiments.results import frozen as frozen_results
-from experiments.results.computing import VariantResult, analyse_experiment, compute_results, explain_metric
-from experiments.results.frozen import freeze, refresh_results
+from experiments.results.analyse import VariantResult, analyse_experiment, compute_results, explain_metric
+from experiments.results.archive import freeze, refresh_results
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 
@@ -54,7 +54,7 @@ def test_freeze__running__refreshes_and_freezes_nothing(production: Environment)
     freeze(experiment, TWO_DAYS_LATER)
 
     assert Experiment.objects.get().frozen_at is None
-    assert AggregateState.objects.get().kept is None
+    assert ResultState.objects.get().kept is None
 
 
 def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(

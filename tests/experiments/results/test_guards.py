@@ -9,8 +9,8 @@ from django.db import connection
 
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign, events_of_unknown_variants
-from experiments.models import AggregateState, Experiment
-from experiments.results.frozen import read_assignment_audit
+from experiments.models import ResultState, Experiment
+from experiments.results.archive import read_assignment_audit
 from flags.engine.bucketing import compile_split
 from tests.conftest import NOON
 from tests.experiments.results.asking import ask
@@ -88,7 +88,7 @@ def test_audit__user_exposed_after_the_stop__counts_as_never_exposed(api, produc
 def test_audit__results_that_froze_before_assignments_were_kept__are_audited_by_their_exposures(production):
     experiment = open_shop(production, [])
     assign(experiment.pk, "wrong", "purple", NOON)
-    AggregateState.objects.update_or_create(
+    ResultState.objects.update_or_create(
         experiment=experiment, defaults={"kept": {"eventsBeforeExposure": 7, "unexpectedVariants": 0}}
     )
     Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)

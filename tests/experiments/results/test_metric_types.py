@@ -10,18 +10,18 @@ import pytest
 from config.models import Environment
 from events.models import Event
 from experiments.aggregates import quantiles
-from experiments.aggregates.quantiles import compute_quantiles
-from experiments.aggregates.refresh import refresh_locked
+from experiments.results.quantiles import compute_quantiles
+from experiments.results.refresh import refresh_locked
 from experiments.exposures.recording import assign
 from experiments.lifecycle.decisions import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
 from experiments.results import frozen as frozen_results
-from experiments.results.computing import analyse_experiment
-from experiments.results.frozen import freeze
+from experiments.results.analyse import analyse_experiment
+from experiments.results.archive import freeze
 from experiments.results.types import VariantFigures
 from tests.conftest import ACTOR, NOON
-from tests.experiments.aggregates.histories import make_experiment
+from tests.experiments.results.histories import make_experiment
 from tests.factories import EventFactory
 
 pytestmark = pytest.mark.django_db

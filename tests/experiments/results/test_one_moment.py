@@ -14,13 +14,13 @@ from django.db import connection
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.aggregates.refresh import refresh
-from experiments.models import Experiment, UserTotal, VariantSums
+from experiments.results.refresh import refresh
+from experiments.models import Experiment, UserValue, VariantSums
 from experiments.planner import calibration, history
 from experiments.planner.calibration import calibrate
 from experiments.planner.plan import plan
 from experiments.planner.question import Question
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.types import Results
 from tests.admin import sign_in, text_of
 from tests.answers import data
@@ -175,6 +175,6 @@ def test_calibrate__more_users_meanwhile__measures_the_same_users_by_each_metric
 ) -> None:
     monkeypatch.setattr(calibration, "FEWEST_USERS", 10)
     before = calibrate(shop, at=LATER, rounds=2, looks=2)
-    with meanwhile(threads, UserTotal, add_users, shop):
+    with meanwhile(threads, UserValue, add_users, shop):
         assert calibrate(shop, at=LATER, rounds=2, looks=2) == before
     assert before.users == len(EXPOSED)

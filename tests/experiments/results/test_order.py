@@ -18,7 +18,7 @@ from experiments.lifecycle.backdating import stop_at
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment
-from experiments.results.computing import analyse_experiment
+from experiments.results.analyse import analyse_experiment
 from experiments.results.types import Results
 from tests.conftest import ACTOR
 from tests.events.imports.importing import run, write

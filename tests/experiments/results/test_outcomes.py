@@ -13,8 +13,8 @@ from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
 from experiments.lifecycle.changes import reopen_experiment, stop_experiment
 from experiments.models import Experiment, StoredOutcome
-from experiments.results.computing import analyse_experiment
-from experiments.results.frozen import refresh_results
+from experiments.results.analyse import analyse_experiment
+from experiments.results.archive import refresh_results
 from experiments.results.outcomes import (
     compute_outcome,
     effects_on,

@@ -16,7 +16,7 @@ from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment
-from experiments.results.frozen import freeze
+from experiments.results.archive import freeze
 from flags.engine.bucketing import bucket, threshold
 from tests.answers import data
 from tests.conftest import ACTOR, NOON

@@ -1,0 +1,180 @@
+"""What querysets cannot say: INSERT ... SELECT, several rows from one, and querysets over the rows of another queryset.
+
+All values are parameters of the querysets. What is put together here are names of tables and columns of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from django.db import connection
+from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models.sql.datastructures import BaseTable
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A SELECT statement, its parameters, and the names of its columns in order."""
+
+    sql: str
+    params: tuple[Any, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NonZero:
+    """A column of a wide row, or NULL where it is 0."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """Whether a column of a wide row has a value: 1 or NULL."""
+
+    column: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the rows that a wide row becomes: where each of its columns comes from.
+
+    A text names a column of the wide row. The row is left out where the column `required` is 0 or NULL, and where all
+    columns but the plain ones are NULL.
+    """
+
+    number: int
+    sources: Mapping[str, str | NonZero | Indicator]
+    required: str = ""
+    is_flagged: bool = False
+
+
+def select_of(queryset: QuerySet[Any, Any]) -> Select:
+    """Return the SELECT of a queryset, whose columns follow `values()` and its annotations."""
+    sql, params = queryset.query.sql_with_params()
+    return Select(sql, tuple(params), (*(queryset.query.selected or ()),))
+
+
+def insert_select(model: type[Model], select: Select) -> int:
+    """Store the rows of a SELECT, and return their number. Its columns are named like fields of the model."""
+    fields: list[Any] = [model._meta.get_field(name) for name in select.columns]
+    columns = ", ".join(_quoted(field.column) for field in fields)
+    return _execute(f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) {select.sql}", select.params)
+
+
+def unpivoted(wide: Select, keys: Sequence[str], label: str, parts: Sequence[Part], flag: str) -> Select:
+    """Return a SELECT with a row for each part of each row of a wide one.
+
+    A row has the `keys`, the number of its part as `label`, whether the part is flagged as `flag` (TRUE or NULL), and
+    the columns of all parts. Those that its part lacks are NULL.
+    """
+    columns = (label, flag, *dict.fromkeys(name for part in parts for name in part.sources))
+    make = _lateral if connection.vendor == "postgresql" else _compound
+    return Select(make(wide, keys, parts, columns), wide.params, (*keys, *columns))
+
+
+def rows_of(model: type[Row], select: Select) -> QuerySet[Row, Row]:
+    """Return a queryset of a model over the rows of a SELECT, in place of the rows of its table.
+
+    The SELECT has the columns that the queryset uses. Only this table is replaced; tables that are joined are not.
+    """
+    queryset = model._default_manager.order_by()
+    queryset.query.base_table_class = partial(_Rows, select)  # type: ignore[assignment]
+    return queryset
+
+
+class Column(Expression):
+    """A column of such rows that is no field of the model."""
+
+    def __init__(self, name: str, output_field: Field[Any, Any]) -> None:
+        super().__init__(output_field=output_field)
+        self.name = name
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        return f"{compiler.quote_name_unless_alias(compiler.query.base_table)}.{_quoted(self.name)}", []
+
+    def get_group_by_cols(self) -> list[Any]:
+        return [self]
+
+
+class _Rows(BaseTable):
+    """A SELECT in the place of a table in FROM."""
+
+    def __init__(self, select: Select, table_name: str, alias: str | None) -> None:
+        super().__init__(table_name, alias)
+        self._select = select
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        name = compiler.quote_name_unless_alias(self.table_alias or self.table_name)
+        return f"({self._select.sql}) {name}", [*self._select.params]
+
+    def relabeled_clone(self, change_map: Mapping[str | None, str]) -> _Rows:
+        return _Rows(self._select, self.table_name, change_map.get(self.table_alias, self.table_alias))
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        return (*super().identity, self._select)
+
+
+def _lateral(wide: Select, keys: Sequence[str], parts: Sequence[Part], columns: Sequence[str]) -> str:
+    """For PostgreSQL. Citus would send a CTE through its coordinator."""
+    rows = ", ".join(f"({', '.join(_values(part, columns))}, {_is_kept(part)})" for part in parts)
+    names = ", ".join(map(_quoted, columns))
+    return (
+        f"SELECT {', '.join(map(_quoted, keys))}, {names} FROM ({wide.sql}) AS wide "  # noqa: S608 (names of columns)
+        f"CROSS JOIN LATERAL (VALUES {rows}) AS part ({names}, is_kept) WHERE is_kept"
+    )
+
+
+def _compound(wide: Select, keys: Sequence[str], parts: Sequence[Part], columns: Sequence[str]) -> str:
+    """For SQLite, which has no LATERAL. A materialized CTE is computed once."""
+    named = [
+        [f"{value} AS {_quoted(name)}" for value, name in zip(_values(part, columns), columns, strict=True)]
+        for part in parts
+    ]
+    rows = " UNION ALL ".join(
+        f"SELECT {', '.join([*map(_quoted, keys), *values])} FROM wide WHERE {_is_kept(part)}"  # noqa: S608
+        for part, values in zip(parts, named, strict=True)
+    )
+    return f"WITH wide AS MATERIALIZED ({wide.sql}) {rows}"
+
+
+def _values(part: Part, columns: Sequence[str]) -> Iterator[str]:
+    yield str(part.number)
+    yield "TRUE" if part.is_flagged else "NULL::boolean" if connection.vendor == "postgresql" else "NULL"
+    for name in columns[2:]:
+        yield _column(part.sources.get(name))
+
+
+def _is_kept(part: Part) -> str:
+    values = [_column(source) for source in part.sources.values() if not isinstance(source, str)]
+    is_any = " OR ".join(f"{value} IS NOT NULL" for value in values)
+    return f"{_column(NonZero(part.required))} IS NOT NULL AND ({is_any})" if part.required else is_any
+
+
+def _column(source: str | NonZero | Indicator | None) -> str:
+    match source:
+        case None:
+            return "NULL"
+        case NonZero(column):
+            return f"NULLIF(wide.{_quoted(column)}, 0)"
+        case Indicator(column, value):
+            return f"CASE WHEN wide.{_quoted(column)} = {value} THEN 1 END"
+        case _:
+            return f"wide.{_quoted(source)}"
+
+
+def _execute(sql: str, params: Sequence[Any]) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        return int(cursor.rowcount)
+
+
+def _quoted(name: str) -> str:
+    return connection.ops.quote_name(name)

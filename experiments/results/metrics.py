@@ -1,0 +1,254 @@
+"""A metric as expressions over events: a condition is a `Q`, and a value of one user is an aggregate over the events.
+
+The rows are exposures that are joined to the events of their users as `happened` (see `values`). `base` is the moment
+of the exposure in whole seconds. Explanations, quantiles and the checks of recorded data use the same conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial, reduce
+from operator import and_, or_
+from typing import Any
+
+from django.db.models import Case, Count, Expression, F, FloatField, IntegerField, Q, Sum, TextField, Value, When
+from django.db.models.functions import Coalesce, Concat, Greatest, Least, StrIndex
+from django.db.models.lookups import (
+    Exact,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from experiments.metrics.definition import REVENUE, Condition, Definition, Quantity
+from experiments.results.expressions import (
+    LETTERS,
+    AddSeconds,
+    BooleanValue,
+    CountDistinct,
+    ExactNumber,
+    Float,
+    JSONType,
+    Number,
+    NumberValue,
+    Path,
+    Scalar,
+    StepsPassed,
+    Text,
+    UpperASCII,
+    UTCDay,
+)
+
+COUNTED_AT = Least(F("happened__timestamp"), F("happened__received_at"))
+"""The moment of an event. One whose timestamp lies after its receipt counts at its receipt."""
+BASE = F("base")
+PROPERTIES = F("happened__properties")
+ZERO = timedelta(0)
+
+_COMPARISONS: Mapping[str, type[Any]] = {
+    "greaterThan": GreaterThan,
+    "greaterThanOrEqual": GreaterThanOrEqual,
+    "lessThan": LessThan,
+    "lessThanOrEqual": LessThanOrEqual,
+}
+_JSON_TYPES = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+
+# conditions on events
+
+
+def is_of(quantity: Quantity) -> Q:
+    """Return the condition for the events of a quantity: those of its name that meet its conditions."""
+    return reduce(and_, map(meets, quantity.where), Q(happened__name=quantity.event))
+
+
+def is_of_any(quantities: Iterator[Quantity] | list[Quantity]) -> Q:
+    return reduce(or_, map(is_of, dict.fromkeys(quantities)))
+
+
+def meets(condition: Condition) -> Q:
+    """Return whether a property meets a condition.
+
+    A property is compared with values of its own JSON type alone, so one that is missing, null or of another type
+    meets no comparison, not even a negative one. `experiments.metrics.conditions.meets` says the same in Python.
+    """
+    name, value = Value(condition.property), condition.value
+    match condition.operator:
+        case "exists" | "notExists":
+            return Q(IsNull(JSONType(PROPERTIES, name), condition.operator == "notExists"))
+        case "contains":
+            return Q(GreaterThan(StrIndex(Text(PROPERTIES, name), Value(value)), 0))
+        case "startsWith":
+            return Q(Exact(StrIndex(Text(PROPERTIES, name), Value(value)), 1))
+        case "equals" | "in":
+            return reduce(or_, (Q(is_member) for _, is_member in _memberships(name, value)))
+        case "notEquals" | "notIn":
+            return reduce(
+                or_,
+                (
+                    Q(Exact(JSONType(PROPERTIES, name), Value(json_type))) & ~Q(is_member)
+                    for json_type, is_member in _memberships(name, value)
+                ),
+            )
+        case operator:
+            return Q(_COMPARISONS[operator](ExactNumber(PROPERTIES, name), NumberValue(value)))
+
+
+def _memberships(name: Value, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each JSON type among the values of a condition, and whether the property is one of those of this type."""
+    by_type: dict[str, list[Any]] = {}
+    for member in value if isinstance(value, tuple) else (value,):
+        by_type.setdefault(_JSON_TYPES[type(member)], []).append(member)
+    for json_type, members in by_type.items():
+        match json_type:
+            case "boolean":
+                yield json_type, In(Scalar(PROPERTIES, name), [*map(BooleanValue, members)])
+            case "number":
+                yield json_type, In(ExactNumber(PROPERTIES, name), [*map(NumberValue, members)])
+            case _:
+                yield json_type, In(Text(PROPERTIES, name), members)
+
+
+# time
+
+
+def since_exposure(age: timedelta) -> Expression | F:
+    """Return the moment that lies this long after the exposure."""
+    return AddSeconds(BASE, Value(age // timedelta(seconds=1))) if age else BASE
+
+
+def in_window(definition: Definition) -> Q:
+    """Return whether an event is in the window of a metric."""
+    has_begun = Q(GreaterThanOrEqual(COUNTED_AT, since_exposure(definition.delay)))
+    if definition.span is None:
+        return has_begun
+    return has_begun & Q(LessThan(COUNTED_AT, since_exposure(definition.span)))
+
+
+def not_after(moment: datetime) -> Q:
+    return Q(LessThanOrEqual(COUNTED_AT, Value(moment)))
+
+
+def effective_day() -> Expression:
+    """Return the day on which an event begins to count: its own, or that of the exposure if that is later."""
+    return UTCDay(Greatest(COUNTED_AT, F("exposed_at")))
+
+
+# amounts
+
+
+def amount(quantity: Quantity) -> Expression:
+    """Return the number that an event adds, or NULL where it adds none."""
+    number = Number(PROPERTIES, Value(quantity.property))
+    if not quantity.currency:
+        return number
+    return Case(When(is_in_currency(quantity), then=number), output_field=FloatField())
+
+
+def is_in_currency(quantity: Quantity) -> Q:
+    return Q(Exact(_currency(), Value(quantity.currency)))
+
+
+def in_other_currency(quantity: Quantity) -> Q:
+    """Return whether an event of a quantity has an amount that is not added: in another currency, or in none."""
+    is_amount = Q(IsNull(Number(PROPERTIES, Value(REVENUE)), False))
+    return is_of(quantity) & ~is_in_currency(quantity) & is_amount
+
+
+def _currency() -> Expression:
+    return UpperASCII(Coalesce(Text(PROPERTIES, Value("currency")), Value("")))
+
+
+# the figures of one user
+
+
+FIGURES = ("value", "denominator", "value_before", "denominator_before", "events", "other_currency", "steps")
+"""What a metric stores of a user (see `experiments.models.UserValue`)."""
+
+Combine = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of one user: what `combine` makes of one aggregate, or several, over the events of this user.
+
+    From the same aggregates over the events of single days, `series` makes the figure at the end of each day.
+    """
+
+    aggregates: tuple[Any, ...]
+    combine: Combine = lambda aggregate: aggregate
+
+    def expression(self) -> Any:
+        return self.combine(*self.aggregates)
+
+
+def figures_of(definition: Definition, *, has_history: bool, is_mature: Q | None = None) -> Mapping[str, Figure]:
+    """Return the figures of a metric that can differ from 0, by name; `value` of a funnel follows from its `steps`.
+
+    Without a history, nothing before the exposure counts. A user who is not mature has only zeros.
+    """
+    return dict(_figures_of(definition, has_history, Q() if is_mature is None else is_mature))
+
+
+def _figures_of(definition: Definition, has_history: bool, is_mature: Q) -> Iterator[tuple[str, Figure]]:
+    quantity, denominator = definition.quantity, definition.denominator
+    window, before = in_window(definition) & is_mature, Q(LessThan(COUNTED_AT, BASE)) & is_mature
+    if definition.steps:
+        yield "steps", steps_of(definition, window)
+    else:
+        yield "value", value_of(definition, quantity, window)
+        if has_history and definition.type != "quantile":
+            yield "value_before", value_of(definition, quantity, before)
+    if denominator:
+        yield "denominator", value_of(definition, denominator, window)
+        if has_history:
+            yield "denominator_before", value_of(definition, denominator, before)
+    yield "events", Figure((_count(is_of(quantity) & Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & is_mature),))
+    with_currency = [part for part in (quantity, denominator) if part and part.currency]
+    if with_currency:
+        yield "other_currency", Figure((_count(reduce(or_, map(in_other_currency, with_currency)) & window),))
+
+
+def value_of(definition: Definition, quantity: Quantity, when: Q) -> Figure:
+    """Return what a metric computes from the events of a quantity that meet a condition."""
+    counts = is_of(quantity) & when
+    if definition.is_share:
+        return Figure((_count(counts),), _is_any)
+    if definition.type == "distinct":
+        listed = Scalar(PROPERTIES, Value(quantity.property)) if quantity.property else UTCDay(COUNTED_AT)
+        return Figure((CountDistinct(listed, filter=counts),))
+    if not quantity.property:
+        return Figure((_count(counts),))
+    if definition.type == "quantile":
+        return Figure((Count(amount(quantity), filter=counts),))
+    if definition.type == "mean":
+        return Figure((Sum(amount(quantity), filter=counts), Count(amount(quantity), filter=counts)), _mean)
+    return Figure((Sum(amount(quantity), filter=counts),), Float)
+
+
+def steps_of(definition: Definition, when: Q) -> Figure:
+    """Return how many steps of a funnel the events that meet a condition pass in order."""
+    met = [
+        Case(When(is_of(step), then=Value(letter)), default=Value(""))
+        for step, letter in zip(definition.steps, LETTERS, strict=False)
+    ]
+    letters = Concat(Value("|"), *met, output_field=TextField())
+    counts = is_of_any([*definition.steps]) & when
+    return Figure((Path(letters, COUNTED_AT, filter=counts),), partial(StepsPassed, steps=len(met)))
+
+
+def _count(condition: Q) -> Count:
+    return Count("happened__id", filter=condition)
+
+
+def _is_any(number: Any) -> Case:
+    return Case(When(GreaterThan(number, 0), then=Value(1)), default=Value(0), output_field=IntegerField())
+
+
+def _mean(total: Any, number: Any) -> Float:
+    return Float(total / number)

@@ -1,0 +1,434 @@
+"""Sums over the values of users, which are all that the statistics need: computing, reading and changing them.
+
+Call `results.refresh.bring_up_to_date` before reading. Each function that reads makes one statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import reduce
+from operator import attrgetter, mul
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
+
+from config.database.insertion import insert, replacing
+from experiments.metrics.definition import Definition
+from experiments.metrics.documents import definitions_of
+from experiments.models import EXPOSURE, DailySums, DayValue, Experiment, ResultState, UserValue, VariantSums
+from experiments.models.fields import EXACT, ExactField
+from experiments.results.expressions import Exact, ExactSum
+from experiments.results.values import lookback_of
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSums:
+    """Exact sums over the users of one variant for one metric (see `models.results.SumColumns`)."""
+
+    users: int = 0
+    in_several_variants: int = 0
+    positive: int = 0
+    nonzero: int = 0
+    value: Decimal = _ZERO
+    value_squared: Decimal = _ZERO
+    denominator: Decimal = _ZERO
+    denominator_squared: Decimal = _ZERO
+    value_denominator: Decimal = _ZERO
+    value_before: Decimal = _ZERO
+    value_before_squared: Decimal = _ZERO
+    value_value_before: Decimal = _ZERO
+    denominator_before: Decimal = _ZERO
+    denominator_before_squared: Decimal = _ZERO
+    value_before_denominator_before: Decimal = _ZERO
+    value_denominator_before: Decimal = _ZERO
+    denominator_value_before: Decimal = _ZERO
+    denominator_denominator_before: Decimal = _ZERO
+    events: int = 0
+    other_currency: int = 0
+
+    def __add__(self, other: ExactSums) -> ExactSums:
+        return ExactSums(*map(_add, self.values(), other.values()))
+
+    def __neg__(self) -> ExactSums:
+        return ExactSums(*map(_negate, self.values()))
+
+    def __bool__(self) -> bool:
+        return any(self.values())
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the sums in the order of NAMES."""
+        values: tuple[Any, ...] = _values(self)
+        return values
+
+    @property
+    def is_non_negative(self) -> bool:
+        """Return whether no user has a value below 0, for a metric that adds amounts."""
+        return self.nonzero == self.positive
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the sums by name, exact ones as texts, without zeros."""
+        named = zip(NAMES, self.values(), strict=True)
+        return {name: str(value) if isinstance(value, Decimal) else value for name, value in named if value}
+
+
+NAMES = tuple(field.name for field in fields(ExactSums))
+_values = attrgetter(*NAMES)
+_TYPES: Mapping[str, type[Any]] = {field.name: type(field.default) for field in fields(ExactSums)}
+
+
+def exact_sums(**values: Any) -> ExactSums:
+    """Return sums from values as the database or JSON has them, by name."""
+    return ExactSums(**{name: _TYPES[name](value or 0) for name, value in values.items()})
+
+
+def _negate(value: Any) -> Any:
+    return value.copy_negate() if isinstance(value, Decimal) else -value  # a decimal's own operator would round
+
+
+def _add(left: Any, right: Any) -> Any:
+    return EXACT.add(left, right) if isinstance(left, Decimal) else left + right
+
+
+KEY = ("metric", "variant", "phase", "day")
+"""The columns by which the sums of an experiment are stored."""
+
+Grouped = dict[tuple[Any, ...], ExactSums]
+"""Sums by the number of a metric (EXPOSURE for the exposures), followed by what the users are grouped by."""
+
+StoredSums = dict[tuple[int, str, int, date], ExactSums]
+"""Sums by the number of a metric, variant, phase of the exposures, and day of the exposures in UTC."""
+
+Caps = Mapping[int, float]
+"""The cap of each metric that has one, by the number of the metric."""
+
+MetricSums = Mapping[int, Mapping[str, ExactSums]]
+"""Sums by the number of a metric, then by variant, without entries for variants without users."""
+
+Phases = Collection[int] | None
+"""The numbers of the phases whose exposures count; None means all."""
+
+Mature = Mapping[timedelta, Mapping[int, Mapping[str, int]]]
+"""The number of users who count for the metrics with a window: by the length of delay and window, phase and variant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumsAsOf:
+    """The sums as of a moment, by phase. Metrics with a window count mature users only, whose number is in `mature`."""
+
+    by_phase: Mapping[int, MetricSums]
+    mature: Mature
+
+
+_STEPS = 100  # more than an experiment has metrics, and than a funnel has steps
+
+
+def step_number(metric: int, step: int) -> int:
+    """Return the number that stands in place of a metric's for a step of a funnel, counting from 1.
+
+    Its sums have only `users`: those who passed this step and all steps before it.
+    """
+    return (metric + 1) * _STEPS + step
+
+
+def step_of(number: int) -> tuple[int, int] | None:
+    """Return the metric and the step that a number stands for, or None for a metric."""
+    return (number // _STEPS - 1, number % _STEPS) if number > _STEPS else None
+
+
+def numbers_of(metric: int, definition: Definition) -> list[int]:
+    """Return the numbers that stand for a metric and for the steps of a funnel."""
+    return [metric, *(step_number(metric, step) for step in range(1, len(definition.steps) + 1))]
+
+
+# computing
+
+
+@dataclass(frozen=True)
+class Summing:
+    """What is summed up: the metrics by number, their caps, the keys of the variants, and whether a history counts."""
+
+    definitions: Mapping[int, Definition]
+    caps: Caps
+    variants: Sequence[str]
+    has_history: bool
+
+    def of_metrics(self, numbers: Collection[int]) -> Summing:
+        chosen = {number: self.definitions[number] for number in numbers}
+        return Summing(chosen, self.caps, self.variants, self.has_history)
+
+    def by_kind(self) -> list[Summing]:
+        """Return the metrics of each kind of sums on their own: one statement for each reads all users quicker."""
+        kinds: dict[tuple[bool, bool], list[int]] = {}
+        for number, definition in self.definitions.items():
+            kinds.setdefault((self.is_whole(number), definition.denominator is not None), []).append(number)
+        return [self.of_metrics(numbers) for numbers in kinds.values()]
+
+    def is_whole(self, number: int) -> bool:
+        """Return whether all values of users are whole numbers, which floats sum exactly."""
+        definition = self.definitions[number]
+        if number in self.caps or definition.cap_value is not None or definition.cap_percentile is not None:
+            return False
+        if definition.type in ("distinct", "funnel", "quantile"):
+            return True
+        return not any(part.property for part in (definition.quantity, definition.denominator) if part)
+
+
+def summing_of(experiment: Experiment, caps: Caps) -> Summing:
+    """Return what is summed up of an experiment: all of its metrics."""
+    definitions = dict(enumerate(definitions_of(experiment)))
+    return Summing(definitions, caps, experiment.variant_keys, bool(lookback_of(experiment)))
+
+
+def sum_values(
+    rows: QuerySet[UserValue] | QuerySet[DayValue], summing: Summing, keys: Sequence[str] = ("phase", "day")
+) -> Grouped:
+    """Return the sums over values of users, by metric, variant and these columns, without those that are all 0.
+
+    Rows of EXPOSURE are counted if there are any.
+    """
+    terms = _Terms(summing)
+    grouped = rows.order_by().values("metric", "variant_number", *keys).annotate(**terms.aggregates())
+    sums: Grouped = {}
+    for row in grouped:
+        variant = summing.variants[row["variant_number"]]
+        for number, summed in terms.read(row):
+            if summed:
+                sums[(number, variant, *(row[key] for key in keys))] = summed
+    return sums
+
+
+def sum_by_kind(rows: QuerySet[UserValue], summing: Summing, keys: Sequence[str] = ("phase", "day")) -> Grouped:
+    """Return the same in a statement for each kind of sums, which is quicker where the rows are stored and many."""
+    sums = sum_values(rows.filter(metric=EXPOSURE), summing.of_metrics(()), keys)
+    for kind in summing.by_kind():
+        sums |= sum_values(rows.filter(metric__in=[*kind.definitions]), kind, keys)
+    return sums
+
+
+_FACTORS = {
+    "value": ("value",),
+    "value_squared": ("value", "value"),
+    "value_before": ("value_before",),
+    "value_before_squared": ("value_before", "value_before"),
+    "value_value_before": ("value", "value_before"),
+    "denominator": ("denominator",),
+    "denominator_squared": ("denominator", "denominator"),
+    "value_denominator": ("value", "denominator"),
+    "denominator_before": ("denominator_before",),
+    "denominator_before_squared": ("denominator_before", "denominator_before"),
+    "value_before_denominator_before": ("value_before", "denominator_before"),
+    "value_denominator_before": ("value", "denominator_before"),
+    "denominator_value_before": ("denominator", "value_before"),
+    "denominator_denominator_before": ("denominator", "denominator_before"),
+}
+"""The columns of values whose product each sum adds up. NULL stands for 0."""
+_CAPPED = ("value", "value_before")
+
+
+class _Terms:
+    """The aggregates over the values of several metrics in one statement, and what they say of each metric."""
+
+    def __init__(self, summing: Summing) -> None:
+        self._summing = summing
+        self._whole = {number for number in summing.definitions if summing.is_whole(number)}
+        self._exact = summing.definitions.keys() - self._whole
+        self._steps = max((len(definition.steps) for definition in summing.definitions.values()), default=0)
+
+    def aggregates(self) -> dict[str, Any]:
+        """Return the aggregates by name. Values that are 0 are NULL, and cost nothing."""
+        aggregates: dict[str, Any] = {
+            "row_users": Count("user_id"),
+            "row_several": Count("user_id", filter=Q(in_several_variants=True)),
+        }
+        if not self._summing.definitions:
+            return aggregates
+        aggregates |= {
+            "row_active": Count("events"),
+            "row_positive": Count("value", filter=Q(value__gt=0)),
+            "row_nonzero": Count("value"),
+            "row_events": Sum("events"),
+            "row_other_currency": Sum("other_currency"),
+        }
+        for name in _FACTORS:
+            if whole := self._with(name, self._whole):
+                aggregates[f"whole_{name}"] = Sum(_product(name, {}), filter=self._only(whole, self._exact))
+            if exact := self._with(name, self._exact):
+                product = _product(name, self._summing.caps, Exact)
+                aggregates[f"exact_{name}"] = ExactSum(product, filter=self._only(exact, self._whole))
+        for step in range(1, self._steps + 1):
+            aggregates[f"row_step_{step}"] = Count("steps", filter=Q(steps__gte=step))
+        return aggregates
+
+    def read(self, row: Mapping[str, Any]) -> Iterator[tuple[int, ExactSums]]:
+        """Yield the sums of a row by the number of its metric, and those of the steps of a funnel."""
+        number = row["metric"]
+        if number == EXPOSURE:
+            yield EXPOSURE, exact_sums(users=row["row_users"], in_several_variants=row["row_several"])
+            return
+        definition, kind = self._summing.definitions[number], "whole" if number in self._whole else "exact"
+        products = {name: row[f"{kind}_{name}"] for name in _FACTORS if self._has(name, number)}
+        counts_nonzero = definition.cap_percentile is not None or definition.adds_amounts
+        yield (
+            number,
+            exact_sums(
+                users=row["row_active"],
+                positive=row["row_positive"],
+                nonzero=row["row_nonzero"] if counts_nonzero else 0,
+                events=row["row_events"],
+                other_currency=row["row_other_currency"],
+                **products,
+            ),
+        )
+        for step in range(1, len(definition.steps) + 1):
+            yield step_number(number, step), exact_sums(users=row[f"row_step_{step}"])
+
+    def _with(self, name: str, numbers: Collection[int]) -> list[int]:
+        return sorted(number for number in numbers if self._has(name, number))
+
+    def _has(self, name: str, number: int) -> bool:
+        """Return whether a metric has the columns whose product is summed up."""
+        definition, factors = self._summing.definitions[number], _FACTORS[name]
+        has_before = self._summing.has_history and definition.type not in ("funnel", "quantile")
+        return all(
+            (has_before or not factor.endswith("before"))
+            and (definition.denominator is not None or not factor.startswith("denominator"))
+            for factor in factors
+        )
+
+    def _only(self, numbers: Sequence[int], others: Collection[int]) -> Q | None:
+        """Return a condition on the metrics, where the statement sums up others in another way."""
+        return Q(metric__in=numbers) if others else None
+
+
+def _product(name: str, caps: Caps, convert: Callable[[Any], Any] = lambda factor: factor) -> Any:
+    factors = [convert(_capped(column, caps)) for column in _FACTORS[name]]
+    return reduce(mul, factors)
+
+
+def _capped(column: str, caps: Caps) -> Any:
+    if not caps or column not in _CAPPED:
+        return F(column)
+    whens = [When(Q(("metric", number), (f"{column}__gt", cap)), then=Value(cap)) for number, cap in caps.items()]
+    return Case(*whens, default=F(column), output_field=FloatField())
+
+
+# changing
+
+
+class Change:
+    """Amounts to add to sums."""
+
+    def __init__(self) -> None:
+        self.sums: Grouped = {}
+
+    def add(self, sign: int, sums: Mapping[Any, ExactSums]) -> None:
+        """Add sums where the sign is 1, and subtract them where it is -1."""
+        for key, more in sums.items():
+            change = more if sign == 1 else -more
+            self.sums[key] = self.sums[key] + change if key in self.sums else change
+
+
+def store_change(model: type[VariantSums | DailySums], experiment_id: UUID, change: Change) -> None:
+    """Add the change to the stored sums, and delete those of which nothing is left. The caller holds their lock."""
+    changed = {key: sums for key, sums in change.sums.items() if sums}
+    if not changed:
+        return
+    stored = model._default_manager.filter(
+        experiment=experiment_id,
+        metric__in={number for number, *_ in changed},
+        day__in={day for *_, day in changed},
+    )
+    for *key, values in _rows(stored):
+        if tuple(key) in changed:
+            changed[tuple(key)] += values
+    for number, variant, phase, day in [key for key, sums in changed.items() if not sums]:
+        stored.filter(metric=number, variant=variant, phase=phase, day=day).delete()
+    columns = ["experiment_id", *KEY]
+    rows = [
+        [experiment_id, number, variant, phase, day.isoformat(), *map(str, sums.values())]
+        for (number, variant, phase, day), sums in changed.items()
+        if sums
+    ]
+    insert(model, [*columns, *NAMES], rows, replacing(columns, [*columns, *NAMES]))
+
+
+# reading
+
+
+def read_sums(experiment: Experiment) -> MetricSums:
+    """Return the sums over all users."""
+    return pool(read_phases(experiment))
+
+
+def read_phases(experiment: Experiment) -> Mapping[int, MetricSums]:
+    """Return the sums over the users who were exposed in each phase, by phase number."""
+    return sum_by_phase(_stored(experiment))
+
+
+def sum_by_phase(stored: QuerySet[VariantSums]) -> dict[int, dict[int, dict[str, ExactSums]]]:
+    """Return the sums over the days of some stored sums, by phase number."""
+    summed = {f"sum_{name}": _sum(VariantSums._meta.get_field(name)) for name in NAMES}
+    by_phase: dict[int, dict[int, dict[str, ExactSums]]] = {}
+    rows = stored.values_list("phase", "metric", "variant").annotate(**summed)
+    for phase, metric, variant, *values in rows:
+        of_metric = by_phase.setdefault(phase, {}).setdefault(metric, {})
+        of_metric[variant] = exact_sums(**dict(zip(NAMES, values, strict=True)))
+    return by_phase
+
+
+def pool(by_phase: Mapping[int, MetricSums], phases: Phases = None) -> MetricSums:
+    """Return the sums over the users of these phases together."""
+    pooled: dict[int, dict[str, ExactSums]] = {}
+    for sums in (of_phase for phase, of_phase in by_phase.items() if phases is None or phase in phases):
+        for metric, by_variant in sums.items():
+            of_metric = pooled.setdefault(metric, {})
+            for variant, of_variant in by_variant.items():
+                of_metric[variant] = of_metric[variant] + of_variant if variant in of_metric else of_variant
+    return pooled
+
+
+def _sum(field: Any) -> Any:
+    return ExactSum(field.name) if isinstance(field, ExactField) else Sum(field.name)
+
+
+def read_daily(experiment: Experiment, phases: Phases = None) -> Mapping[int, Mapping[str, Mapping[date, ExactSums]]]:
+    """Return the sums over the users of these phases by the day of their exposure, in UTC and in order."""
+    daily: dict[int, dict[str, dict[date, ExactSums]]] = {}
+    for (metric, variant, _, day), sums in read_days(experiment, phases):
+        of_day = daily.setdefault(metric, {}).setdefault(variant, {})
+        of_day[day] = of_day[day] + sums if day in of_day else sums
+    return daily
+
+
+def read_days(experiment: Experiment, phases: Phases = None) -> Iterator[tuple[tuple[int, str, int, date], ExactSums]]:
+    """Yield the stored sums with metric, variant, phase and day of exposure, in the order of the days."""
+    stored = _stored(experiment) if phases is None else _stored(experiment).filter(phase__in=phases)
+    for metric, variant, phase, day, sums in _rows(stored.order_by("day")):
+        yield (metric, variant, phase, day), sums
+
+
+def read_changes(experiment: Experiment) -> Iterator[tuple[tuple[int, str, int, date], ExactSums]]:
+    """Yield by how much the stored sums of metrics without a window changed on each day."""
+    for metric, variant, phase, day, sums in _rows(DailySums.objects.filter(experiment=experiment)):
+        yield (metric, variant, phase, day), sums
+
+
+def read_caps(experiment: Experiment) -> Caps:
+    """Return the caps in force, fixed ones and percentiles, by the number of the metric."""
+    caps = ResultState.objects.filter(experiment=experiment).values_list("caps", flat=True).first() or {}
+    return {int(metric): cap for metric, cap in caps.items()}
+
+
+def _stored(experiment: Experiment) -> QuerySet[VariantSums]:
+    return VariantSums.objects.filter(experiment=experiment)
+
+
+def _rows(stored: QuerySet[Any]) -> Iterator[tuple[int, str, int, date, ExactSums]]:
+    for metric, variant, phase, day, *values in stored.values_list(*KEY, *NAMES):
+        yield metric, variant, phase, day, ExactSums(*values)

@@ -1,0 +1,67 @@
+"""The sums as of a moment after random histories."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.models import Environment
+from experiments.results.fixed_reading import sums_as_of
+from experiments.results.series import compute_changes, finished_days
+from experiments.metrics.definition import Definition
+from experiments.models import Experiment
+from tests.experiments.results.histories import DEFINITIONS, STEPS, History, make_experiment
+from tests.experiments.results.series_by_hand import (
+    by_label,
+    caps_by_hand,
+    near,
+    series_by_hand,
+    stopped_at,
+    sums_until,
+)
+from tests.selection import histories
+from tests.transactions import undone
+
+pytestmark = pytest.mark.django_db
+
+
+def as_if_stopped(experiment: Experiment, moment: datetime) -> Any:
+    stopped = stopped_at(experiment, min(filter(None, (moment, experiment.stopped_at))))
+    return near({None: sums_until(experiment, stopped.stopped_at, caps_by_hand(stopped), has_events=True)})
+
+
+@histories(6)
+@given(chance=st.randoms(use_true_random=False))
+def test_sums_as_of__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
+    with undone():
+        history = History(make_experiment(production), chance)
+        for _ in range(30):
+            history.happen()
+        for _ in range(4):
+            moment = history.moment(earliest=0)
+            found = sums_as_of(history.experiment, moment)
+            assert near({None: by_label(found.by_phase, found.mature)}) == as_if_stopped(history.experiment, moment)
+
+
+@histories(6)
+@given(chance=st.randoms(use_true_random=False))
+def test_compute_changes__any_history__leads_to_the_sums_of_each_day(production: Environment, chance: Random) -> None:
+    with undone():
+        ever = Definition("ever", 1, "funnel", STEPS[0], steps=STEPS)
+        history = History(make_experiment(production, *DEFINITIONS, ever), chance)
+        for _ in range(30):
+            history.happen()
+        for _ in range(3):
+            moment = min(filter(None, (history.moment(earliest=0), history.experiment.stopped_at)))
+            stopped = stopped_at(history.experiment, moment)
+            caps = caps_by_hand(stopped)
+            changes = compute_changes(stopped, {index: cap for index, cap in caps.items() if cap < math.inf})
+            days = finished_days(changes, moment)
+            found = {day: by_label(sums.by_phase, sums.mature) for day, sums in days}
+            assert near(found) == near(series_by_hand(history.experiment, moment, caps))

@@ -1,0 +1,92 @@
+"""Conditions on event properties in SQL, compared with the function that says what they mean."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.models import Environment
+from events.models import Event
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.aggregates.dialects import Parameters, fetch
+from experiments.aggregates.event_conditions import is_of
+from experiments.metrics.conditions import OPERATORS, check_where, meets
+from experiments.metrics.definition import Condition, Quantity
+from tests.conftest import NOON
+from tests.experiments.results.condition_cases import CONDITIONS, VALUES, conditions, names, scalars
+from tests.experiments.results.histories import ODD_NAME
+from tests.selection import histories
+from tests.transactions import undone
+
+pytestmark = pytest.mark.django_db
+
+
+def record_values(environment: Environment, values: list[Any]) -> None:
+    properties = [*({ODD_NAME: value, "other": "a"} for value in values), {}, {"other": "a", "a": 1}]
+    record([NewEvent(new_id(), "u", "buy", NOON, NOON, each) for each in properties], environment)
+
+
+def found_by(where: tuple[Condition, ...]) -> set[str]:
+    parameters = Parameters()
+    statement = f"SELECT id FROM events_event WHERE {is_of(Quantity('buy', where=where), parameters.put)}"
+    return {str(event_id).replace("-", "") for (event_id,) in fetch(statement, parameters)}
+
+
+def expected_by(where: tuple[Condition, ...]) -> set[str]:
+    return {event.id.hex for event in Event.objects.all() if meets(event.properties, where)}
+
+
+def test_is_of__every_operator_and_type__is_what_the_conditions_mean(production: Environment) -> None:
+    record_values(production, VALUES)
+
+    assert {condition.operator for condition in CONDITIONS} == OPERATORS.keys()
+    differing = [condition for condition in CONDITIONS if found_by((condition,)) != expected_by((condition,))]
+    assert differing == []
+    assert 0 < len(found_by((Condition(ODD_NAME, "equals", 1),))) < len(found_by((Condition(ODD_NAME, "exists"),)))
+
+
+@pytest.mark.parametrize(
+    ("where", "values"),
+    [
+        ((Condition(ODD_NAME, "equals", 1),), [1, 1.0]),
+        ((Condition(ODD_NAME, "notEquals", True),), [False]),
+        ((Condition(ODD_NAME, "notEquals", "a"), Condition(ODD_NAME, "startsWith", "a")), ["abc", "a_c", "a*c"]),
+        ((Condition(ODD_NAME, "greaterThan", 2**53),), [2**53 + 1, 2**63 - 1, 1e300]),
+        ((Condition(ODD_NAME, "contains", "%"),), ['it\'s "%s"\\', "100%"]),
+        ((Condition(ODD_NAME, "in", (False, "1")),), ["1", False]),
+    ],
+)
+def test_is_of__conditions__find_these_values(
+    production: Environment, where: tuple[Condition, ...], values: list[Any]
+) -> None:
+    record_values(production, VALUES)
+
+    found = [event.properties[ODD_NAME] for event in Event.objects.all() if event.id.hex in found_by(where)]
+    assert sorted(map(repr, found)) == sorted(map(repr, values))
+
+
+@histories(40)
+@given(
+    properties=st.lists(st.dictionaries(names, st.one_of(scalars, st.none())), min_size=1, max_size=5),
+    where=st.lists(conditions, min_size=1, max_size=3).map(tuple),
+)
+def test_is_of__any_conditions__are_what_they_mean(
+    production: Environment, properties: list[dict[str, Any]], where: tuple[Condition, ...]
+) -> None:
+    assert list(check_where([condition.document() for condition in where], "where")) == []
+    with undone():
+        record([NewEvent(new_id(), "u", "buy", NOON, NOON, each) for each in properties], production)
+        assert found_by(where) == expected_by(where)
+
+
+def test_is_of__of_one_statement__has_each_value_once() -> None:
+    parameters = Parameters()
+    where = (Condition("a", "in", ("x", "y")), Condition("b", "notIn", ("x", "y")))
+    is_of(Quantity("buy", where=where), parameters.put)
+
+    values = [*parameters.stored().values()]
+    assert len(values) == len(set(values)) == len(set(chain(["buy", "a", "b"], "xy")))

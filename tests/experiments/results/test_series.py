@@ -1,0 +1,225 @@
+"""Series: the sums as of the end of each day after random histories, compared with a plain computation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.database import timeouts
+from config.models import Environment
+from events.models import Event
+from experiments.aggregates import daily_changes, statements, update
+from experiments.aggregates.daily_changes import refresh_series, update_series
+from experiments.results.series import read_series
+from experiments.results.sums import EXPOSURE, ExactSums, read_caps
+from experiments.exposures.recording import assign
+from experiments.results.refresh import bring_up_to_date
+from experiments.lifecycle.changes import stop_experiment
+from experiments.metrics.definition import Condition, Definition, Quantity
+from experiments.models import ResultState, DailyChange, Experiment, Status
+from experiments.results.archive import freeze
+from tests.conftest import ACTOR, NOON
+from tests.experiments.results.histories import (
+    ADDITIVE,
+    DEFINITIONS,
+    EUROS,
+    MIXED,
+    STEPS,
+    History,
+    make_experiment,
+)
+from tests.experiments.results.series_by_hand import Sums, by_label, near, series_by_hand
+from tests.factories import EventFactory, ExperimentFactory
+from tests.selection import histories
+from tests.transactions import undone
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+POSITIVE = (Condition("revenue", "greaterThan", 0),)
+CAPPED = (
+    Definition("revenue", 1, "revenue", EUROS, cap_percentile=60),
+    Definition("paid", 1, "revenue", replace(EUROS, where=POSITIVE), cap_percentile=70),
+    Definition("often", 1, "count", Quantity("look"), delay=timedelta(hours=2), cap_percentile=80),
+    Definition("mean", 1, "mean", EUROS),
+)
+"""Metrics with caps that move. The values of the first one may fall."""
+
+
+@pytest.fixture(params=[0, 1e6], ids=["correcting", "in one pass"])
+def _plan_of_statements(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Correct the changes of each user, or compute all again."""
+    monkeypatch.setattr(statements, "_EVENTS_A_USER", request.param)
+    monkeypatch.setattr(update, "USERS_AT_ONCE", 2)
+
+
+def series_of(experiment: Experiment, at: datetime) -> dict[date, Sums]:
+    return {day: by_label(sums.by_phase, sums.mature) for day, sums in read_series(experiment, at)}
+
+
+def check(experiment: Experiment, at: datetime) -> None:
+    bring_up_to_date(experiment, at)
+    update_series(experiment, at)
+    assert near(series_of(experiment, at)) == near(series_by_hand(experiment, at, read_caps(experiment)))
+
+
+def check_random_history(production: Environment, chance: Random, steps: int) -> None:
+    ever = Definition("ever", 1, "funnel", STEPS[0], steps=STEPS)
+    metrics = chance.choice([(*DEFINITIONS, ever), MIXED, ADDITIVE, CAPPED])
+    history = History(make_experiment(production, *metrics), chance)
+    for _ in range(steps):
+        history.happen()
+        if chance.random() < 0.2:
+            bring_up_to_date(history.experiment, NOON)
+        if chance.random() < 0.3:
+            check(history.experiment, NOON + timedelta(hours=chance.randrange(24 * 12)))
+        if chance.random() < 0.05:
+            ResultState.objects.update(mark="")  # as after a change of the metrics
+    check(history.experiment, NOON + 30 * DAY)
+
+
+@pytest.mark.usefixtures("_plan_of_statements")
+@histories(6)
+@given(chance=st.randoms(use_true_random=False))
+def test_read_series__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
+    with undone():
+        check_random_history(production, chance, steps=20)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_plan_of_statements")
+@pytest.mark.parametrize("seed", range(4))
+def test_read_series__any_history_of_short_transactions__is_what_computing_by_hand_gives(
+    production: Environment, seed: int
+) -> None:
+    check_random_history(production, Random(seed), steps=40)
+
+
+def buy(user: str, at: datetime, **times: datetime) -> None:
+    EventFactory(user_id=user, name="purchase", timestamp=at, **{"received_at": at, **times})
+
+
+def conversions(experiment: Experiment, at: datetime) -> dict[int, tuple[int, int]]:
+    """Return the users and the buyers in green as of the end of each finished day of January and February."""
+    bring_up_to_date(experiment, at)
+    update_series(experiment, at)
+    ends = ((day.day, sums.by_phase[1]) for day, sums in read_series(experiment, at))
+    return {
+        day: (totals[EXPOSURE]["green"].users, totals.get(0, {}).get("green", ExactSums()).positive)
+        for day, totals in ends
+    }
+
+
+@pytest.fixture
+def experiment(production: Environment) -> Experiment:
+    """A running experiment with a user in green on 31 January, and one on 2 February."""
+    experiment: Experiment = ExperimentFactory(key="e", running=True)
+    assign(experiment.pk, "u", "green", NOON)
+    assign(experiment.pk, "v", "green", NOON + 2 * DAY)
+    return experiment
+
+
+def test_read_series__outcome_of_a_later_day__counts_from_that_day_on(experiment: Experiment) -> None:
+    buy("u", NOON + DAY)
+
+    assert conversions(experiment, NOON + 4 * DAY) == {31: (1, 0), 1: (1, 1), 2: (2, 1), 3: (2, 1)}
+
+
+def test_read_series__unfinished_day__is_left_out(experiment: Experiment) -> None:
+    assert conversions(experiment, NOON) == {}
+    assert conversions(experiment, NOON + DAY) == {31: (1, 0)}
+
+
+def test_read_series__event_before_the_exposure__does_not_count(experiment: Experiment) -> None:
+    buy("v", NOON + DAY)
+
+    assert conversions(experiment, NOON + 3 * DAY)[2] == (2, 0)
+
+
+def test_read_series__events_imported_later__land_on_their_days(experiment: Experiment) -> None:
+    before = conversions(experiment, NOON + 3 * DAY)
+    buy("u", NOON + timedelta(hours=1), received_at=NOON + 3 * DAY)
+
+    assert before == {31: (1, 0), 1: (1, 0), 2: (2, 0)}
+    assert conversions(experiment, NOON + 3 * DAY) == {31: (1, 1), 1: (1, 1), 2: (2, 1)}
+
+
+def test_read_series__timestamp_after_the_receipt__counts_at_the_receipt(experiment: Experiment) -> None:
+    buy("u", NOON + 3 * DAY, received_at=NOON + DAY)
+
+    assert conversions(experiment, NOON + 3 * DAY) == {31: (1, 0), 1: (1, 1), 2: (2, 1)}
+
+
+def test_read_series__stopped__ends_before_the_day_of_the_stop(experiment: Experiment) -> None:
+    buy("u", NOON + 2 * DAY)
+    stop_experiment(
+        key="e", environment=experiment.environment, actor=ACTOR, at=NOON + 9 * DAY, stopped_at=NOON + 2 * DAY
+    )
+    experiment.refresh_from_db()
+
+    assert conversions(experiment, NOON + 9 * DAY) == {31: (1, 0), 1: (1, 0)}
+
+
+def test_read_series__nobody_has_asked__has_no_days(experiment: Experiment) -> None:
+    bring_up_to_date(experiment, NOON + 3 * DAY)
+    refresh_series(experiment, NOON + 3 * DAY)
+
+    assert [*read_series(experiment, NOON + 3 * DAY)] == []
+    assert not DailyChange.objects.exists()
+
+
+def test_update_series__nothing_new__writes_nothing(experiment: Experiment) -> None:
+    buy("u", NOON)
+    conversions(experiment, NOON + 3 * DAY)
+    with CaptureQueriesContext(connection) as queries:
+        update_series(experiment, NOON + 3 * DAY)
+
+    assert all(query["sql"].startswith("SELECT") for query in queries)
+
+
+def test_freeze__series_that_nobody_has_asked_for__is_there_after_the_events_are_gone(experiment: Experiment) -> None:
+    buy("u", NOON + DAY)
+    Experiment.objects.filter(pk=experiment.pk).update(status=Status.STOPPED, stopped_at=NOON + 4 * DAY)
+    experiment.refresh_from_db()
+    freeze(experiment, NOON + 40 * DAY)
+    Event.objects.all().delete()
+    experiment.refresh_from_db()
+
+    assert conversions(experiment, NOON + 50 * DAY) == {31: (1, 0), 1: (1, 1), 2: (2, 1), 3: (2, 1)}
+
+
+def test_read_series__frozen_by_an_older_version__has_no_days(experiment: Experiment) -> None:
+    bring_up_to_date(experiment, NOON)
+    Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)
+    ResultState.objects.update(kept={})
+    experiment.refresh_from_db()
+
+    assert conversions(experiment, NOON + 3 * DAY) == {}
+
+
+@pytest.mark.django_db(transaction=True)  # the limit lasts until the end of a transaction
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no such limit")
+def test_series__asked_for_in_a_request__may_take_as_long_as_results(
+    production: Environment, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATABASE_LONG_TIMEOUT, limits = 600, []
+    monkeypatch.setattr(timeouts._process, "seconds", 7)
+
+    def note_limit(*_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            limits.append(cursor.fetchone()[0])
+
+    monkeypatch.setattr(daily_changes, "_update", note_limit)
+    experiment = make_experiment(production, *ADDITIVE)
+    bring_up_to_date(experiment, NOON)
+    update_series(experiment, NOON)
+    assert limits == ["10min"]
