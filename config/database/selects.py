@@ -6,13 +6,15 @@ All values are parameters of the querysets. What is put together here are names 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from django.db import connection
 from django.db.models import Expression, Field, Model, QuerySet
 from django.db.models.sql.datastructures import BaseTable
+
+from config.database.engines import Engine, engine
 
 Row = TypeVar("Row", bound=Model)
 
@@ -79,14 +81,21 @@ def unpivoted(wide: Select, keys: Sequence[str], label: str, parts: Sequence[Par
     return Select(make(wide, keys, parts, columns), wide.params, (*keys, *columns))
 
 
-def rows_of(model: type[Row], select: Select) -> QuerySet[Row, Row]:
+def rows_of(model: type[Row], select: Select, *, is_fenced: bool = False) -> QuerySet[Row, Row]:
     """Return a queryset of a model over the rows of a SELECT, in place of the rows of its table.
 
     The SELECT has the columns that the queryset uses. Only this table is replaced; tables that are joined are not.
+    If it is fenced, each of its columns is computed once for each row, however often the queryset uses it.
     """
     queryset = model._default_manager.order_by()
-    queryset.query.base_table_class = partial(_Rows, select)  # type: ignore[assignment]
+    fenced = replace(select, sql=f"{select.sql}{_FENCES[engine()]}") if is_fenced else select
+    queryset.query.base_table_class = partial(_Rows, fenced)  # type: ignore[assignment]
     return queryset
+
+
+# For a fence, Citus would send the rows of all users to the coordinator.
+_FENCES = {Engine.POSTGRESQL: " OFFSET 0", Engine.SQLITE: " LIMIT -1", Engine.CITUS: ""}
+"""What keeps the planner from merging a subquery into its surroundings."""
 
 
 class Column(Expression):

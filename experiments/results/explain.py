@@ -18,7 +18,7 @@ from typing import Any
 
 from django.db.models import Case, Count, FloatField, IntegerField, Q, Sum, Value, When
 from django.db.models.functions import Coalesce, Least
-from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, IsNull
+from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, In, IsNull
 
 from config.database.selects import Column, rows_of, select_of
 from config.documents import Document
@@ -33,6 +33,7 @@ from experiments.results.metrics import (
     BASE,
     COUNTED_AT,
     PROPERTIES,
+    REFERENCE,
     in_window,
     is_in_currency,
     is_of,
@@ -164,7 +165,7 @@ class _Explanation:
 
         users = self._users_in(phases)
         exposures = self._source.exposures.filter(self._is_mature, phase__in=[*phases])
-        values = values_of_events(self._definition, replace(self._source, exposures=exposures))
+        values = values_of_events(self._definition, replace(self._source, exposures=exposures), ["variant"])
         counts = ValueCounts(values, ["variant"], {(variant,): number for variant, number in users.items()})
         return dict(zip(users, find_values(share, counts), strict=True)).get(self._variant)
 
@@ -286,7 +287,7 @@ def _count_steps(
 ) -> Mapping[int, _StepCounts]:
     """Return the counts of the exposures of a source by phase: one statement with a row for each user."""
     met = [*accumulate(conditions, and_)]
-    of_user: dict[str, Any] = {f"left_{index}": Count("happened__id", filter=when) for index, when in enumerate(met)}
+    of_user: dict[str, Any] = {f"left_{index}": Count("user_id", filter=when) for index, when in enumerate(met)}
     if definition.steps:
         of_user["passed"] = steps_of(definition, met[-1]).expression()
     else:
@@ -357,7 +358,8 @@ def _conditions_of_users(
     if definition.span is not None:
         description = f"Events by users whose window had passed at {format_timestamp(end)}."
         yield _Condition("by_mature_users", description, _is_mature(definition, end))
-    yield _Condition("of_the_experiment", "Events that name this experiment, or no experiment.", source.is_own())
+    is_own = Q(In(REFERENCE, source.own_references()))
+    yield _Condition("of_the_experiment", "Events that name this experiment, or no experiment.", is_own)
     since = Q(GreaterThanOrEqual(COUNTED_AT, BASE))
     yield _Condition("after_exposure", "Events at or after the second of the exposure.", since)
     if definition.delay or definition.window is not None:

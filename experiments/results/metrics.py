@@ -1,7 +1,7 @@
 """A metric as expressions over events: a condition is a `Q`, and a value of one user is an aggregate over the events.
 
-The rows are exposures that are joined to the events of their users as `happened` (see `values`). `base` is the moment
-of the exposure in whole seconds. Explanations, quantiles and the checks of recorded data use the same conditions.
+The rows are exposures with one event of their user each (see `values.Source`). Explanations and quantiles use the same
+conditions.
 """
 
 from __future__ import annotations
@@ -13,8 +13,22 @@ from functools import partial, reduce
 from operator import and_, or_
 from typing import Any
 
-from django.db.models import Case, Count, Expression, F, FloatField, IntegerField, Q, Sum, TextField, Value, When
-from django.db.models.functions import Coalesce, Concat, Greatest, Least, StrIndex
+from django.db.models import (
+    Case,
+    Count,
+    DateTimeField,
+    Expression,
+    F,
+    FloatField,
+    IntegerField,
+    JSONField,
+    Q,
+    Sum,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, Concat, Greatest, StrIndex
 from django.db.models.lookups import (
     Exact,
     GreaterThan,
@@ -25,6 +39,7 @@ from django.db.models.lookups import (
     LessThanOrEqual,
 )
 
+from config.database.selects import Column
 from experiments.metrics.definition import REVENUE, Condition, Definition, Quantity
 from experiments.results.expressions import (
     LETTERS,
@@ -44,10 +59,14 @@ from experiments.results.expressions import (
     UTCDay,
 )
 
-COUNTED_AT = Least(F("happened__timestamp"), F("happened__received_at"))
-"""The moment of an event. One whose timestamp lies after its receipt counts at its receipt."""
-BASE = F("base")
-PROPERTIES = F("happened__properties")
+NAME = Column("event_name", TextField())
+COUNTED_AT = Column("counted_at", DateTimeField())
+"""The moment of the event. One whose timestamp lies after its receipt counts at its receipt."""
+REFERENCE = Column("reference", TextField())
+"""The experiment that the event names, if any."""
+PROPERTIES = Column("properties", JSONField())
+BASE = Column("base", DateTimeField())
+"""The moment of the exposure in whole seconds."""
 ZERO = timedelta(0)
 
 _COMPARISONS: Mapping[str, type[Any]] = {
@@ -64,7 +83,7 @@ _JSON_TYPES = {bool: "boolean", int: "number", float: "number", str: "string"}
 
 def is_of(quantity: Quantity) -> Q:
     """Return the condition for the events of a quantity: those of its name that meet its conditions."""
-    return reduce(and_, map(meets, quantity.where), Q(happened__name=quantity.event))
+    return reduce(and_, map(meets, quantity.where), Q(Exact(NAME, Value(quantity.event))))
 
 
 def is_of_any(quantities: Iterator[Quantity] | list[Quantity]) -> Q:
@@ -117,7 +136,7 @@ def _memberships(name: Value, value: Any) -> Iterator[tuple[str, Any]]:
 # time
 
 
-def since_exposure(age: timedelta) -> Expression | F:
+def since_exposure(age: timedelta) -> Expression:
     """Return the moment that lies this long after the exposure."""
     return AddSeconds(BASE, Value(age // timedelta(seconds=1))) if age else BASE
 
@@ -243,7 +262,7 @@ def steps_of(definition: Definition, when: Q) -> Figure:
 
 
 def _count(condition: Q) -> Count:
-    return Count("happened__id", filter=condition)
+    return Count("user_id", filter=condition)
 
 
 def _is_any(number: Any) -> Case:

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from django.db import transaction
-from django.db.models import Count, FloatField, QuerySet
+from django.db.models import Count, FloatField, IntegerField, QuerySet
 from django.db.models.functions import Cast
 
 from config.database.consistent_reads import read_consistently
 from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
+from config.database.selects import Column
 from config.documents import Document
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
@@ -45,6 +46,7 @@ MAX_IN_MEMORY = 5_000_000
 """The most values that the service reads at once. Each takes about 70 bytes while they are sorted."""
 
 _ROWS_AT_ONCE = 10_000
+_FIELDS = frozenset(field.name for field in Exposure._meta.get_fields())
 
 Quantiles = Mapping[int, Mapping[str, Quantile]]
 """The quantiles by metric index and variant, of the metrics of type quantile alone."""
@@ -110,7 +112,7 @@ def find_quantiles(definition: Definition, source: Source, keys: Sequence[str]) 
     assert definition.quantile is not None  # noqa: S101 (callers choose these metrics)
     counted = source.exposures.values_list(*keys).annotate(users=Count("user_id"))
     users: dict[Key, int] = {tuple(key): number for *key, number in counted}
-    values = values_of_events(definition, source)
+    values = values_of_events(definition, source, keys)
     events = None if is_distributed() else _read_values(values, keys)
     if events is None:
         counts = ValueCounts(values, keys, users)
@@ -131,10 +133,15 @@ def find_quantiles(definition: Definition, source: Source, keys: Sequence[str]) 
     }
 
 
-def values_of_events(definition: Definition, source: Source) -> QuerySet[Exposure]:
-    """Return the events that a quantile counts, each with its `amount`, joined to the exposures of their users."""
-    rows = source.of_metric(definition).filter(in_window(definition))
-    return rows.annotate(amount=Cast(amount(definition.quantity), FloatField())).filter(amount__isnull=False)
+def values_of_events(definition: Definition, source: Source, columns: Sequence[str] = ()) -> QuerySet[Exposure]:
+    """Return the events that a quantile counts, each with its `amount`, its user and some columns of the exposure."""
+    rows = source.of_metric(definition, *columns).filter(in_window(definition))
+    annotated = {name: Column(name, IntegerField()) for name in columns if name not in _FIELDS}
+    return (
+        rows.annotate(**annotated)
+        .annotate(amount=Cast(amount(definition.quantity), FloatField()))
+        .filter(amount__isnull=False)
+    )
 
 
 def iterate_values(values: QuerySet[Exposure], *columns: str) -> Generator[tuple[Any, ...], None, None]:

@@ -40,6 +40,7 @@ from experiments.results.sums import (
     summing_of,
 )
 from experiments.results.values import (
+    VARIANT_NUMBER,
     Source,
     column_of,
     computed_values,
@@ -68,9 +69,10 @@ def select_day_values(source: Source) -> Select:
     An event before the exposure counts from the day of the exposure on.
     """
     names = frozenset[str]().union(*(definition.events for definition in source.definitions.values()))
-    rows = source.with_events(names).values("experiment_id", "user_id", "phase", "exposed_at", since=effective_day())
+    exposure = ("experiment_id", "user_id", "phase", "exposed_at")
+    rows = source.with_events(names).values(*exposure, variant_number=VARIANT_NUMBER, since=effective_day())
     seen = {column_of(number, "seen"): _count_events(definition) for number, definition in source.definitions.items()}
-    wide = rows.annotate(variant_number=source.variant_number(), **seen)
+    wide = rows.annotate(**seen)
     figures: dict[str, Any] = {}
     for number in source.definitions:
         figures[column_of(number, "until")] = _next_day_of(column_of(number, "seen"))
@@ -93,7 +95,7 @@ def select_day_values(source: Source) -> Select:
 def _count_events(definition: Definition) -> Count:
     """Return the number of events of a metric on a day."""
     quantities = [definition.quantity, *definition.steps, *filter(None, [definition.denominator])]
-    return Count("happened__id", filter=is_of_any(quantities))
+    return Count("user_id", filter=is_of_any(quantities))
 
 
 def _next_day_of(seen: str) -> Window:

@@ -25,27 +25,20 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce
-from django.db.models.lookups import GreaterThanOrEqual
+from django.db.models.functions import Coalesce, Least
+from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
-from config.database.selects import Indicator, NonZero, Part, Select, rows_of, select_of, unpivoted
+from config.database.selects import Column, Indicator, NonZero, Part, Select, rows_of, select_of, unpivoted
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure, UserValue
-from experiments.results.expressions import FloorSecond, IsOneOf, IsTrue, UTCDay
-from experiments.results.metrics import (
-    COUNTED_AT,
-    ZERO,
-    Figure,
-    figures_of,
-    is_of_any,
-    not_after,
-    since_exposure,
-)
+from experiments.results.expressions import AddSeconds, FloorSecond, IsOneOf, IsTrue, UTCDay
+from experiments.results.metrics import ZERO, Figure, figures_of, is_of_any
 
 _CLOCK_SKEW = timedelta(days=1)
 """By the clock of another host, an exposure may be a little before the start."""
 
+VARIANT_NUMBER = Column("variant_number", SmallIntegerField())
 _OF_EXPOSURE = ("experiment_id", "user_id", "phase", "exposed_at")
 
 
@@ -119,31 +112,47 @@ class Source:
     def of_users(self, users: Sequence[str]) -> Source:
         return replace(self, exposures=self.exposures.filter(IsOneOf(F("user_id"), users)))
 
-    def joined(self, names: Collection[str]) -> QuerySet[Exposure]:
-        """Return the exposures joined to all events of these names in the environment: a row for each event.
+    def with_events(self, names: Collection[str], *columns: str) -> QuerySet[Exposure]:
+        """Return the exposures joined to the events of these names that matter: a row for each event.
 
-        `happened` is the event, and `base` the second of the exposure.
+        `metrics` has the columns of an event. The rows have these columns of the exposures besides.
         """
+        counted_at = Least(F("happened__timestamp"), F("happened__received_at"))
+        since = AddSeconds(FloorSecond(F("exposed_at")), Value(-(self.lookback // timedelta(seconds=1))))
+        matters = Q(
+            GreaterThanOrEqual(counted_at, since),
+            happened__timestamp__gte=self.earliest,
+            happened__received_at__gte=self.earliest,
+        )
+        if self.references is not None:
+            matters &= Q(happened__experiment__in=self.own_references())
+        if self.until is not None:
+            matters &= Q(LessThanOrEqual(counted_at, Value(self.until)))
+        return self.joined(names, *columns, matters=matters).filter(self.condition)
+
+    def joined(self, names: Collection[str], *columns: str, matters: Q | None = None) -> QuerySet[Exposure]:
+        """Return the exposures joined to all events of these names in the environment, or to those that matter."""
         # Without statistics, PostgreSQL might scan all events of a name for each user.
         has_name = IsTrue(Q(happened__name__in=sorted(names) or [""]))
-        rows = self.exposures.alias(base=FloorSecond(F("exposed_at")))
-        return rows.filter(has_name, happened__environment=self.environment)
+        rows = self.exposures.filter(has_name, matters or Q(), happened__environment=self.environment)
+        select = rows.values(*_OF_EXPOSURE, *columns).annotate(
+            variant_number=self.variant_number(),
+            event_name=F("happened__name"),
+            reference=F("happened__experiment"),
+            counted_at=Least(F("happened__timestamp"), F("happened__received_at")),
+            properties=F("happened__properties"),
+            base=FloorSecond(F("exposed_at")),
+        )
+        return rows_of(Exposure, select_of(select), is_fenced=True)
 
-    def with_events(self, names: Collection[str]) -> QuerySet[Exposure]:
-        """Return the same with the events that matter."""
-        is_recent = GreaterThanOrEqual(COUNTED_AT, since_exposure(-self.lookback))
-        since = Q(happened__timestamp__gte=self.earliest, happened__received_at__gte=self.earliest)
-        rows = self.joined(names).filter(since, self.is_own(), is_recent, self.condition)
-        return rows if self.until is None else rows.filter(not_after(self.until))
+    def own_references(self) -> list[str]:
+        """Return what an event may name that counts: this experiment, or none."""
+        return ["", *(self.references or ())]
 
-    def is_own(self) -> Q:
-        """Return whether an event names this experiment, or none."""
-        return Q() if self.references is None else Q(happened__experiment__in=["", *self.references])
-
-    def of_metric(self, definition: Definition) -> QuerySet[Exposure]:
+    def of_metric(self, definition: Definition, *columns: str) -> QuerySet[Exposure]:
         """Return the same with the events alone that one metric counts."""
         quantities = [definition.quantity, *definition.steps, *filter(None, [definition.denominator])]
-        return self.with_events(definition.events).filter(is_of_any(quantities))
+        return self.with_events(definition.events, *columns).filter(is_of_any(quantities))
 
     def figures(self, number: int) -> Mapping[str, Figure]:
         """Return the figures of a metric that can differ from 0."""
@@ -181,8 +190,8 @@ def select_values(source: Source) -> Select:
         for number in source.definitions
         for name, figure in source.figures(number).items()
     }
-    rows = source.with_events(names).values(*_OF_EXPOSURE)
-    wide = rows.annotate(variant_number=source.variant_number(), **source.keys, **figures)
+    rows = source.with_events(names).values(*_OF_EXPOSURE, variant_number=VARIANT_NUMBER)
+    wide = rows.annotate(**source.keys, **figures)
     parts = [
         Part(number, sources_of(number, definition, source.figures(number)), is_flagged=is_ranked(definition))
         for number, definition in source.definitions.items()
