@@ -103,7 +103,7 @@ class FailureMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if not isinstance(response, HttpResponseNotAllowed) or is_of_api(request.path_info):
+        if not isinstance(response, HttpResponseNotAllowed):
             return response
         page = answer(request, WRONG_METHOD)
         page.headers["Allow"] = response.headers["Allow"]
