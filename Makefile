@@ -8,7 +8,7 @@ NEXT := tests/system/next
 TYPESCRIPT := tests/benchmarks/typescript
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help install clients run test test-system test-faults test-citus check format bench lock freeze-migrations
+.PHONY: help install clients run test test-postgresql test-system test-faults test-citus check format bench lock freeze-migrations
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,8 +66,11 @@ run: .venv/installed .env clients ## Set up a database with demo data and serve 
 	@$(BIN)/python manage.py setup
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
-test: .venv/installed-dev ## Run the unit tests on SQLite and PostgreSQL.
+test: .venv/installed-dev ## Run the unit tests on SQLite.
 	@$(BIN)/python -m tests
+
+test-postgresql: .venv/installed-dev ## Run the unit tests on PostgreSQL: TEST_DATABASE_URL, or 127.0.0.1:5432.
+	@$(BIN)/python -m tests --postgresql
 
 test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed $(NEXT)/node_modules/installed ## Run the tests with real processes and clients.
 	@$(BIN)/python -m tests --system
