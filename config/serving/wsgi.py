@@ -15,11 +15,9 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, set_script_prefix
 from django.utils.http import parse_header_parameters
-from django.utils.module_loading import autodiscover_modules
 
 from config.logs.addresses import is_trusted
-from config.serving.fast_lane.lane import FastLane
-from config.serving.fast_lane.operations import operations
+from config.serving.fast_lane import FastLane, served_operations
 
 VIEW = "halyard.view"
 """Where Django's application leaves the view that it has found, in the WSGI environment."""
@@ -102,10 +100,9 @@ class Application(WSGIHandler):
 
 def make_application() -> Application | FastLane:
     """Return Django's application, behind the fast lane unless settings switch that off."""
-    autodiscover_modules("fast_lane")  # each app registers its operations
     if not settings.FAST_LANE:
         return Application()
-    return FastLane(Application(), operations)
+    return FastLane(Application(), served_operations())
 
 
 application = make_application()

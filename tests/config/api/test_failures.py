@@ -86,7 +86,7 @@ def test_database__that_cannot_answer__acknowledges_no_event(world: World, monke
 
     monkeypatch.setattr("events.api.event_views.record", fail)
     monkeypatch.setattr("events.api.event_views.record_one", fail)
-    monkeypatch.setattr("events.fast_lane.record_each", fail)
+    monkeypatch.setattr("events.api.event_views.record_each", fail)
     monkeypatch.setattr("events.api.event_views.EventViewSet.get_queryset", fail)
     method, path = operation.split()
     event = b'{"event": "view", "userId": "u"}'

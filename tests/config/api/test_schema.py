@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 from rest_framework.serializers import Serializer
 
 from config.api.audit_views import KINDS, AuditViewSet
-from config.api.bodies import convert
+from config.api.bodies import UserRequest, convert
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.models import SEGMENT_MEMBERS
 from config.snapshot import tables
 from config.urls import urlpatterns
 from events.api.event_views import EventViewSet
 from experiments.api.experiment_serializers import AssignmentRequestSerializer, AssignmentsRequestSerializer
-from experiments.api.experiment_views import AssignmentRequest, AssignmentsRequest, ExperimentViewSet
+from experiments.api.experiment_views import AssignmentsRequest, ExperimentViewSet
 from experiments.api.metric_views import MetricViewSet
 from flags.api.evaluation_serializers import (
-    EvaluationRequest,
     EvaluationRequestSerializer,
     EvaluationsRequest,
     EvaluationsRequestSerializer,
@@ -358,7 +357,7 @@ def agree(body: Any, struct: type[msgspec.Struct], serializer: type[Serializer])
 @example({"userId": "u", "attributes": None})
 @example({"userId": "\ufeff"})
 def test_evaluation__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
-    agree(body, EvaluationRequest, EvaluationRequestSerializer)
+    agree(body, UserRequest, EvaluationRequestSerializer)
 
 
 @settings(max_examples=300, deadline=None)
@@ -388,4 +387,4 @@ def test_evaluations__of_any_body__are_accepted_by_struct_and_serializer_alike(b
 @settings(max_examples=300, deadline=None)
 @given(USERS | ANYTHING)
 def test_assignment__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
-    agree(body, AssignmentRequest, AssignmentRequestSerializer)
+    agree(body, UserRequest, AssignmentRequestSerializer)

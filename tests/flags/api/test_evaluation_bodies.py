@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from config.api.bodies import check, convert, decode, decode_flat
-from flags.api.evaluation_serializers import EvaluationRequest, EvaluationsRequest
+from config.api.bodies import UserRequest, check, convert, decode, decode_flat
+from flags.api.evaluation_serializers import EvaluationsRequest
 
 SIMPLE = [
     b'{"userId": "u"}',
@@ -45,9 +45,9 @@ def with_flags(body: bytes) -> bytes:
     return body.replace(b'{"userId"', b'{"flags": ["f", "g"], "userId"', 1)
 
 
-@pytest.mark.parametrize("to", [EvaluationRequest, EvaluationsRequest])
+@pytest.mark.parametrize("to", [UserRequest, EvaluationsRequest])
 @pytest.mark.parametrize("body", SIMPLE)
-def test_decode_flat__simple_body__is_what_it_is(body: bytes, to: type[EvaluationRequest]) -> None:
+def test_decode_flat__simple_body__is_what_it_is(body: bytes, to: type[UserRequest]) -> None:
     decoded = decode_flat(body, msgspec.json.Decoder(to))
     assert decoded is not None
     assert decoded == convert(check(decode(body)), to)
@@ -55,7 +55,7 @@ def test_decode_flat__simple_body__is_what_it_is(body: bytes, to: type[Evaluatio
 
 @pytest.mark.parametrize("body", [*HARD, *WRONG])
 def test_decode_flat__any_other_body__is_left_to_the_careful_way(body: bytes) -> None:
-    assert decode_flat(body, msgspec.json.Decoder(EvaluationRequest)) is None
+    assert decode_flat(body, msgspec.json.Decoder(UserRequest)) is None
     assert decode_flat(body, msgspec.json.Decoder(EvaluationsRequest)) is None
     assert decode_flat(with_flags(body), msgspec.json.Decoder(EvaluationsRequest)) is None
 
