@@ -16,9 +16,10 @@ help: ## List the targets.
 install: .venv/installed ## Create .venv with the packages that the service needs.
 
 .venv/installed: requirements.lock
+	@test -w . || { echo "You may not write to $(CURDIR): copy it to a folder of yours, and run make there." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Halyard needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv
-	@echo "Installing what the service needs into .venv ..."
+	@echo "Installing what the service needs into .venv, for $$($(BIN)/python -c 'import sys; print(sys.base_prefix)') ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
 
@@ -63,7 +64,7 @@ clients: .venv/installed ## Build the packages of the clients, which the service
 	@$(BIN)/python -m flags.clients >/dev/null
 
 run: .venv/installed .env clients ## Set up a database with demo data and serve it on port 8000; PORT=9000 takes another.
-	@$(BIN)/python manage.py setup
+	@$(BIN)/python manage.py setup --port $(PORT)
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
 test: .venv/installed-dev ## Run the unit tests on SQLite.

@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from config.keys.api_keys import create_key, digest, revoke_key
 from config.management import operator
 from config.models import ApiKey, Change, Environment, Scope, Source
+from config.serving.listening import listen
 from config.timestamps import format_timestamp
 from flags.changes.flag_changes import create_flag
 from tests.conftest import ACTOR, NOON
@@ -237,6 +238,14 @@ class TestSetup:
         assert (Change.objects.latest_revision(), User.objects.get().password) == before
         assert out.startswith("The database is ready: ")
         assert (out.count("\n"), err) == (1, "")
+
+    def test_setup__port_that_is_taken__says_so_and_sets_nothing_up(self):
+        [taken] = listen("127.0.0.1", 0, count=1)
+        with taken, pytest.raises(CommandError, match=r"port \d+: .*Nothing was set up; name another port"):
+            run("setup", "--port", str(taken.getsockname()[1]))
+        assert not User.objects.exists()
+        run("setup", "--port", "0")
+        assert User.objects.exists()
 
     def test_setup__database_in_use__leaves_it_without_demo_data(self):
         run("setup")
