@@ -37,10 +37,11 @@ def test_middleware_for_pages__page__passes_it(client: Client) -> None:
     assert {"config/admin/browser_middleware.py", "config/admin/kept_input.py"} <= set(trip.files)
 
 
-@pytest.mark.parametrize("value", MALFORMED)
-def test_session__malformed_cookie__is_anonymous(client: Client, value: str) -> None:
-    cookie = f"{settings.SESSION_COOKIE_NAME}={value}"
+def test_session__malformed_cookie__is_anonymous(subtests: pytest.Subtests, client: Client) -> None:
+    for value in MALFORMED:
+        with subtests.test(value=value):
+            cookie = f"{settings.SESSION_COOKIE_NAME}={value}"
 
-    answer = client.get("/v1/flags", headers={"Cookie": cookie})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
-    assert client.get("/admin/", headers={"Cookie": cookie}).status_code == 302
+            answer = client.get("/v1/flags", headers={"Cookie": cookie})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
+            assert client.get("/admin/", headers={"Cookie": cookie}).status_code == 302
