@@ -142,8 +142,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
     "config.admin.kept_input.KeptInputMiddleware",
-    "config.admin.switching_back.OpenedElsewhereMiddleware",
-    "config.admin.failure_pages.FailureMiddleware",
+    "config.admin.current_environment.OpenedElsewhereMiddleware",
+    "config.admin.browser_middleware.FailureMiddleware",
     "config.admin.questions.QuestionMiddleware",
     "axes.middleware.AxesMiddleware",
 ]

@@ -25,8 +25,7 @@ from config.accounts.rights import describe_permission, exceeding, may_change, n
 from config.admin.columns import column, moment
 from config.admin.conflicts import Conflict
 from config.admin.filters import IgnoresUnknownParameters
-from config.admin.site import KeepsInput, NamedListPage, writer
-from config.admin.write_messages import AnnouncesWrites
+from config.admin.site import AnnouncesWrites, KeepsInput, NamedListPage, writer
 from config.change_log.descriptions import compare_documents
 from config.change_log.undoing import never, steps
 from config.database.locks import lock_change_log

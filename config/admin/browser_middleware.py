@@ -9,12 +9,12 @@ from django.contrib.sessions import middleware as sessions
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db import Error
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
-from config.admin.failure_pages import answer_unavailable
+from config.admin.failure_pages import WRONG_METHOD, answer, answer_unavailable
 from config.database.outages import is_outage
 
 ENVIRONMENT_KEY = "environment"
@@ -28,10 +28,10 @@ class ForBrowsers(MiddlewareMixin):
         try:
             return super().__call__(request)
         except Error as error:  # of this middleware itself, which may save the session or read messages from it
-            answer = answer_unavailable(request, error)
-            if answer is None:
+            unavailable = answer_unavailable(request, error)
+            if unavailable is None:
                 raise
-            return answer
+            return unavailable
 
 
 class SessionMiddleware(ForBrowsers, sessions.SessionMiddleware):
@@ -52,6 +52,22 @@ class CompressionMiddleware(GZipMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
         return super().process_response(request, response) if is_page else response
+
+
+class FailureMiddleware(MiddlewareMixin):
+    """Shows pages for requests that no handler of Django answers with one: those that fail because of the moment, and
+    those of a wrong method.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if not isinstance(response, HttpResponseNotAllowed):
+            return response
+        page = answer(request, WRONG_METHOD)
+        page.headers["Allow"] = response.headers["Allow"]
+        return page
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        return answer_unavailable(request, exception)
 
 
 class SessionStore(db.SessionStore):

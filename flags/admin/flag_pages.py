@@ -9,6 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
 from django.utils import timezone
@@ -33,9 +34,9 @@ from flags.admin.switching import (
     with_consequences,
 )
 from flags.changes import flag_changes
+from flags.changes.bulk import archive_flags, switch_flags
 from flags.changes.driven_rules import with_driven_rule
 from flags.changes.properties import in_environment
-from flags.changes.together import archive_flags, switch_flags
 from flags.models import Flag
 
 _MOST_NAMED = 20
@@ -53,11 +54,11 @@ class FlagPages(RevertPages):
         """Switch to the state, and in the environment, that the button names: a second press changes nothing."""
         if not self.has_change_permission(request):
             raise PermissionDenied
-        flag = self.find(request, object_id)
-        if flag is None:
-            return self.missing(request, object_id)
         key, _, wanted = sent_input(request).get("switch", "").partition(":")
         environment = next((each for each in environments_of(request) if each.key == key), None)
+        flag = self._find_for_switch(object_id, environment or current_environment(request))
+        if flag is None:
+            return self.missing(request, object_id)
         if wanted in ("on", "off") and environment is not None:
             self._switch(request, [flag], environment, wanted)
         elif wanted in ("on", "off"):
@@ -66,6 +67,13 @@ class FlagPages(RevertPages):
             return HttpResponseBadRequest("The button must name the state on or off.")
         query = request.GET.urlencode()
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
+
+    def _find_for_switch(self, object_id: str, environment: Environment) -> Flag | None:
+        """Return a flag as it is in an environment, without what only its form and its list show."""
+        try:
+            return Flag.objects.in_environment(environment).filter(pk=unquote(object_id)).first()
+        except ValidationError:  # of what is no id
+            return None
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "GET":
@@ -114,15 +122,13 @@ class FlagPages(RevertPages):
 
     def _switch(self, request: HttpRequest, flags: Any, environment: Environment, wanted: str) -> None:
         """Switch all of these flags in one write, and report what was done."""
-        flags = list(flags)
-        if environment != current_environment(request):
-            flags = list(Flag.objects.in_environment(environment).filter(pk__in=[flag.pk for flag in flags]))
-        snapshot.refresh()
+        flags, write = list(flags), {"environment": environment, "reason": reason_of(request), **writer(request)}
         try:
             ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags], environment)
-            keys, enabled = [flag.key for flag in flags], wanted == "on"
-            reason = reason_of(request)
-            switch_flags(keys=keys, enabled=enabled, environment=environment, reason=reason, **writer(request))
+            if len(flags) == 1:
+                flag_changes.switch_flag(key=flags[0].key, enabled=wanted == "on", **write)
+            else:
+                switch_flags(keys=[flag.key for flag in flags], enabled=wanted == "on", **write)
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return

@@ -20,8 +20,8 @@ from config.change_log.writing import Writing
 from config.documents import Document
 from config.models import Change
 from flags.changes import bulk, flag_changes, segment_changes
-from flags.changes.bulk import FlagEntry, Origin, SegmentEntry
-from flags.changes.documents import States, common_values, documents
+from flags.changes.bulk import FlagEntry, SegmentEntry
+from flags.changes.documents import Origin, States, common_values, documents
 from flags.changes.properties import OFF, Values, values_of
 from flags.models import Flag, Segment
 
