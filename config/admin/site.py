@@ -34,7 +34,7 @@ from config.admin.filters import IgnoresUnknownParameters
 from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.change_log.descriptions import DescribedChange, describe_change
-from config.change_log.undoing import steps, undos, way_of, write_of
+from config.change_log.reversion import plan_undo, reversibles, write_of
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.logs.request_ids import request_id_of
@@ -137,12 +137,13 @@ class AnnouncesWrites:
         if not written:
             return "", ""
         revision, kinds = written[-1], kinds or (self.kind,)
-        if steps.keys().isdisjoint(kinds):
-            return f"{'undo' if undos.keys() >= {*kinds} else 'change'}-{revision}", ""
+        written_kinds = [reversibles.get(kind) for kind in kinds]
+        if not any(reversible and reversible.has_steps for reversible in written_kinds):
+            return f"{'undo' if all(written_kinds) else 'change'}-{revision}", ""
         changes = write_of(revision)
-        way, log = way_of(changes), cast(Any, self.admin_site.get_model_admin(Change))
-        if way.undo is None:
-            return f"change-{revision}", way.why_not
+        plan, log = plan_undo(changes), cast(Any, self.admin_site.get_model_admin(Change))
+        if plan.undo is None:
+            return f"change-{revision}", plan.why_not
         return f"{'undo' if log.may_undo_all(request, changes) else 'change'}-{revision}", ""
 
 

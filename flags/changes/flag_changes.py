@@ -7,12 +7,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from config.change_log.history import filter_visible
 from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
-from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
-from config.models import Change, Environment
+from config.errors import Detail, DomainError, ErrorCode
+from config.models import Environment
 from config.slugs import check_key, is_key
 from flags.changes import driven_rules, references
 from flags.changes.documents import KIND as KIND
@@ -97,7 +96,7 @@ def update_flag(
     or flags name a removed variant.
     """
     with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
-        return _change(log, flag, environment, changes)
+        return change(log, flag, environment, changes)
 
 
 def switch_flag(
@@ -140,35 +139,6 @@ def check_new(*, key: str, environment: Environment, values: Mapping[str, Any]) 
     after = in_environment(with_state(decisive, environment.key, state_values(accepted)), environment.key)
     references.check_flag(after)
     return after
-
-
-def revert_flag(
-    *,
-    key: str,
-    revision: int,
-    environment: Environment,
-    actor: Actor,
-    at: datetime,
-    if_match: str | None = None,
-    reason: str = "",
-) -> Flag:
-    """Restore a flag to a revision, in this environment and in what all environments share. It does not archive.
-
-    It is an edit, and refused like any other edit, for example if the flag needed a segment that no
-    longer exists. The revision must be in the history of this environment.
-    """
-    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
-        own = filter_visible(Change.objects.of_key(KIND, key), environment.key)
-        change = own.filter(revision=revision).first()
-        if change is None or change.after is None:
-            message = (
-                "Must be a revision in the history of this flag in this environment, after which the flag existed."
-            )
-            raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
-        then = values_of(change.after, environment.key)
-        rules = driven_rules.with_driven_rule(flag.rules, then["rules"])
-        with reported_at("revision"):
-            return _change(log, flag, environment, {**then, "rules": rules})
 
 
 def archive_flag(
@@ -265,7 +235,8 @@ def _accepted(key: str, values: Mapping[str, Any], details_of_key: list[Detail] 
     return validate(key, merged, details_of_key)
 
 
-def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
+def change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
+    """Merge `changes` into a flag and append its change, as `update_flag` does."""
     before = document(flag)
     old = values_of(before, environment.key)
     values = _validated(before, old, changes)

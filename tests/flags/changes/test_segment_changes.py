@@ -9,13 +9,13 @@ import pytest
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change
+from flags.changes.reversion import revert_segment
 from flags.changes.segment_changes import (
     change_members,
     create_segment,
     delete_segment,
     document,
     get_segment,
-    revert_segment,
     update_segment,
 )
 from flags.models import Segment
