@@ -58,15 +58,16 @@ class Target:
 
 
 class Reversible:
-    """What an undo needs of a kind of object, named by `noun`.
+    """What undo and revert need of a kind of object, named by `noun`.
 
     `derived` are properties of its documents that follow from others. With `has_steps`, a write may be more than an
-    edit, such as a start, and `plan` says how each goes back.
+    edit, such as a start, and `plan` says how each goes back. `is_environmental`: a revert concerns one environment.
     """
 
     noun: ClassVar[str]
     derived: ClassVar[Collection[str]] = ()
     has_steps: ClassVar[bool] = False
+    is_environmental: ClassVar[bool] = False
 
     def plan(self, changes: Sequence[Change]) -> UndoPlan:
         """Return how a write that changed such an object is undone, given all of its changes."""
@@ -111,11 +112,7 @@ class Reversible:
         if targets:
             self.write(log, targets)
 
-
-class Revertible(Reversible):
-    """What a revert needs of a kind of object in addition. With `is_environmental`, it concerns one environment."""
-
-    is_environmental: ClassVar[bool] = False
+    # for kinds that have a revert
 
     def version(self, key: str, revision: int, environment: Environment | None) -> Document | None:
         """Return the object as it was after a revision of its history; None if there is no such revision."""
@@ -228,9 +225,8 @@ def target_of_revert(
     kind: str, now: Document, revision: int, environment: Environment | None = None
 ) -> Document | None:
     """Return an object as a revert would make it; None if the revision is not in its history."""
-    revertible = _revertible(kind)
-    then = revertible.version(now["key"], revision, environment)
-    return None if then is None else revertible.reverted(now, then, environment)
+    then = reversibles[kind].version(now["key"], revision, environment)
+    return None if then is None else reversibles[kind].reverted(now, then, environment)
 
 
 def revert(log: Writing, kind: str, now: Document, revision: int, environment: Environment | None = None) -> None:
@@ -239,21 +235,13 @@ def revert(log: Writing, kind: str, now: Document, revision: int, environment: E
     It is an edit, and refused like any other, for example if the object needed a segment that no longer exists.
     Raises ValidationFailed at the field `revision`, or DomainError.
     """
-    revertible, target = _revertible(kind), target_of_revert(kind, now, revision, environment)
+    reversible, target = reversibles[kind], target_of_revert(kind, now, revision, environment)
     if target is None:
-        where = " in this environment" if revertible.is_environmental else ""
-        noun = revertible.noun
+        where, noun = " in this environment" if reversible.is_environmental else "", reversible.noun
         message = f"Must be a revision in the history of this {noun}{where}, after which the {noun} existed."
         raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
     with reported_at("revision"):
-        revertible.edit(log, target, environment)
-
-
-def _revertible(kind: str) -> Revertible:
-    revertible = reversibles[kind]
-    if not isinstance(revertible, Revertible):
-        raise TypeError(f"A {kind} has no revert.")
-    return revertible
+        reversible.edit(log, target, environment)
 
 
 def put_back(

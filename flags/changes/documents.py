@@ -83,7 +83,7 @@ def new_flag(key: str, common: Values, states: States, stamp: Stamp, origin: Ori
     columns = {name: value for name, value in common.items() if name != "tags"}
     flag = Flag(key=key, created_at=stamp.at, common_updated_at=stamp.at, common_version=stamp.version, **columns)
     flag.pk, flag.created_at = origin or (flag.pk, flag.created_at)
-    after = with_states({**common_document(flag, common["tags"]), "states": {}}, states)
+    after = with_states({**common_document(flag, common.get("tags", [])), "states": {}}, states)
     return FlagChange(flag, common, states, stamp, None, after)
 
 

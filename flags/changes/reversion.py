@@ -11,7 +11,7 @@ from uuid import UUID
 from config.change_log.history import filter_visible
 from config.change_log.preconditions import changing
 from config.change_log.reversion import (
-    Revertible,
+    Reversible,
     Target,
     created_at,
     put_back,
@@ -36,7 +36,7 @@ _OWN = ("id", "archivedAt", "states")
 """What a flag keeps when it is reverted, except for its state in one environment."""
 
 
-class Flags(Revertible):
+class Flags(Reversible):
     """An undo concerns all environments. A revert concerns one, and what they share; it neither archives nor restores a
     flag, and keeps the rule of an experiment.
     """
@@ -85,7 +85,7 @@ class Flags(Revertible):
         flag_changes.change(log, flag, environment, values_of(target, environment.key))
 
 
-class Segments(Revertible):
+class Segments(Reversible):
     noun = "segment"
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
