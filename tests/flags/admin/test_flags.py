@@ -22,6 +22,8 @@ from tests.trips import following
 
 QUARTER = [{"type": "percentage", "percentage": 25}]
 LIST = "admin:flags_flag_changelist"
+OF_POSTGRESQL = ("config/database/engines.py", "config/database/postgresql/")
+"""What every statement passes on PostgreSQL alone."""
 
 
 @pytest.fixture
@@ -140,7 +142,8 @@ def test_toggle__of_one_flag__is_one_short_transaction_through_few_files(flag: F
         statements = [query["sql"].split()[0] for query in captured]
         assert statements.count("SAVEPOINT") == statements.count("RELEASE") == 1
         assert len([name for name in statements if name not in ("SAVEPOINT", "RELEASE", "NOTIFY")]) <= 10
-        assert number < 2 or len(trip.files) <= 22, trip.files  # the first of everything enters more
+        entered = [file for file in trip.files if not file.startswith(OF_POSTGRESQL)]
+        assert number < 2 or len(entered) <= 22, entered  # the first of everything enters more
 
 
 def test_toggle__pressed_twice__leaves_the_state_that_the_button_named(flag: Flag, production: Environment) -> None:
