@@ -33,9 +33,6 @@ ANSWERS = [
     ("POST", "/v1/flags", b"{}", {"Content-Type": "text/plain"}, 415),
     ("OPTIONS", "/v1/events", b"", {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}, 200),
 ]
-every_answer = pytest.mark.parametrize(
-    ("method", "target", "body", "headers", "status"), ANSWERS, ids=lambda value: str(value)[:40]
-)
 
 
 def test_answer__of_any_kind__carries_an_id_of_its_own(subtests: pytest.Subtests, world: World):
