@@ -36,6 +36,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Ke
         yield url, server.keys
 
 
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]) -> Iterator[tuple[str, Keys]]:
+    """The same with a small demo."""
+    folder = tmp_path_factory.mktemp("demo")
+    template, keys = prepared
+    with fresh_database(folder, template) as url:
+        Server(folder, url).run("manage.py", "demo", "--users", "10", "--events", "80", "--days", "1")
+        yield url, keys
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]) -> Iterator[Server]:
     """A running server with two workers, shared by the tests of a module: let each use keys and

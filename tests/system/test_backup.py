@@ -93,13 +93,10 @@ def query(server: Server, statement: str) -> str:
 
 
 @pytest.fixture
-def ended(tmp_path: Path, prepared: tuple[str, Keys]) -> Iterator[Server]:
+def ended(tmp_path: Path, demo: tuple[str, Keys]) -> Iterator[Server]:
     """A server that does not run, with the flags of the demo."""
-    template, _ = prepared
-    with fresh_database(tmp_path, template) as url:
-        server = Server(tmp_path, url)
-        server.run("manage.py", "demo", "--users", "10", "--events", "80", "--days", "1")
-        yield server
+    with fresh_database(tmp_path, demo[0]) as url:
+        yield Server(tmp_path, url)
 
 
 def test_restore__into_the_database_of_a_newer_version__leaves_none_of_its_tables(
