@@ -8,7 +8,7 @@ NEXT := tests/system/next
 TYPESCRIPT := tests/benchmarks/typescript
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help install clients run test test-system test-faults test-citus check format bench lock freeze-migrations
+.PHONY: help install clients run test test-postgresql test-system test-faults test-citus check format bench lock freeze-migrations
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,9 +16,10 @@ help: ## List the targets.
 install: .venv/installed ## Create .venv with the packages that the service needs.
 
 .venv/installed: requirements.lock
+	@test -w . || { echo "You may not write to $(CURDIR): copy it to a folder of yours, and run make there." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Halyard needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv
-	@echo "Installing what the service needs into .venv ..."
+	@echo "Installing what the service needs into .venv, for $$($(BIN)/python -c 'import sys; print(sys.base_prefix)') ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
 
@@ -63,11 +64,14 @@ clients: .venv/installed ## Build the packages of the clients, which the service
 	@$(BIN)/python -m flags.clients >/dev/null
 
 run: .venv/installed .env clients ## Set up a database with demo data and serve it on port 8000; PORT=9000 takes another.
-	@$(BIN)/python manage.py setup
+	@$(BIN)/python manage.py setup --port $(PORT)
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
-test: .venv/installed-dev ## Run the unit tests on SQLite and PostgreSQL.
+test: .venv/installed-dev ## Run the unit tests on SQLite.
 	@$(BIN)/python -m tests
+
+test-postgresql: .venv/installed-dev ## Run the unit tests on PostgreSQL: TEST_DATABASE_URL, or 127.0.0.1:5432.
+	@$(BIN)/python -m tests --postgresql
 
 test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed $(NEXT)/node_modules/installed ## Run the tests with real processes and clients.
 	@$(BIN)/python -m tests --system

@@ -59,6 +59,12 @@ def flags_for(scope: Scope | None, configuration: Configuration) -> Mapping[str,
     return configuration.client_visible if scope is Scope.CLIENT else configuration.flags
 
 
+def needs_database(environment: Environment, flag_key: str | None = None) -> bool:
+    """Return whether an experiment drives this flag, or any: the database has the variants that users saw."""
+    experiments = configuration(environment.key).experiments
+    return bool(experiments) if flag_key is None else flag_key in experiments
+
+
 def flag_not_found(key: str) -> DomainError:
     """Return the error that no flag that the caller may evaluate has this key."""
     return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")

@@ -8,7 +8,7 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 from rest_framework.test import ForceAuthClientHandler
 
-from config.serving.fast_lane.lane import FastLane
+from config.serving.fast_lane import FastLane
 from config.serving.wsgi import application
 
 assert isinstance(application, FastLane)

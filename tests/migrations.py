@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import django
 
-from tests.__main__ import SQLITE, databases
+from tests.__main__ import postgresql
 
 if TYPE_CHECKING:
     from django.db.migrations import Migration
@@ -38,11 +38,11 @@ column that the release before does not use any more.
 
 
 def main() -> int:
-    urls = [url for _, url in databases() if url != SQLITE]
-    if not urls:
+    url = postgresql()
+    if url is None:
         print("Migrations are not checked, because that needs PostgreSQL.")
         return 0
-    os.environ["DATABASE_URL"] = urls[-1]
+    os.environ["DATABASE_URL"] = url
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     unsafe = find_unsafe_migrations()

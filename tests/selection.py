@@ -1,7 +1,11 @@
-"""What need not run on every database: a fixed tenth of the broad tests and of the examples of random ones is enough
-beside another database, and tests that are marked `once` or use no database run on that one alone.
+"""What need not run on every database.
 
-Broad is a test with many cases, or one that is marked so.
+Beside another database, which runs every test, a fixed tenth of the broad tests is enough, and tests that are marked
+`once` or use no database are left out. Broad is a test with many cases, or one that is marked so. Unit tests run on
+PostgreSQL beside SQLite, and system tests on SQLite beside PostgreSQL. A test that is skipped on one of them runs on
+the other, whatever its marks.
+
+Random histories test what databases compute from the same rows. PostgreSQL runs them all, and SQLite a tenth.
 """
 
 from __future__ import annotations
@@ -11,17 +15,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import pytest
+from django.db import connection
 from hypothesis import HealthCheck, settings
 
 SHARE = 10
-"""One in so many cases of a broad test, and of the examples of Hypothesis, runs beside another database."""
+"""One in so many cases of a broad test runs beside another database, and of random histories on SQLite."""
 MOST_CASES = 5
 """A test with more is broad."""
 
 _NEEDED = frozenset({"db", "transactional_db"})
 _FEWEST = 3
-
-_is_beside_another = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,29 +36,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    global _is_beside_another
-    _is_beside_another = config.getoption("beside_another_database")
     # The same examples in every run: a test that fails does so again, and one that passes goes on passing.
     settings.register_profile(
         "halyard",
         derandomize=True,
         deadline=None,
-        max_examples=number_of_examples(100),
+        max_examples=100,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     settings.load_profile("halyard")
 
 
-def number_of_examples(number: int) -> int:
-    """Return how many of so many random examples run on this database."""
-    return max(number // SHARE, min(number, _FEWEST)) if _is_beside_another else number
-
-
 def histories(number: int) -> settings:
     """Return the settings of a test of so many random histories, each in a transaction that the test undoes."""
     return settings(
-        max_examples=number_of_examples(number), suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=number_of_examples(number, connection.vendor),
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
+
+
+def number_of_examples(number: int, vendor: str) -> int:
+    """Return how many of so many random histories run on a database of this vendor."""
+    return max(number // SHARE, min(number, _FEWEST)) if vendor == "sqlite" else number
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -72,7 +74,9 @@ def choose(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     """Yield the cases that run although another database runs them too: the same in every run, and one of each test."""
     cases_of: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if uses_database(item) and not item.get_closest_marker("once"):
+        if item.get_closest_marker("skipif"):
+            yield item
+        elif uses_database(item) and not item.get_closest_marker("once"):
             cases_of[item.nodeid.partition("[")[0]].append(item)
     for cases in cases_of.values():
         if len(cases) > MOST_CASES or any(case.get_closest_marker("broad") for case in cases):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+TARGETS = ("test", "test-postgresql", "check", "test-system")
 SCRIPT = Path(__file__).resolve().parents[1] / ".ci" / "test-and-check"
 MAKE = """#!/bin/sh
 echo "$1 begins"
@@ -39,20 +40,18 @@ def test_all__that_pass__print_one_after_the_other_and_leave_nothing(folder: Pat
     printed, complaints = running.communicate(timeout=30)
     assert (running.returncode, complaints) == (0, "")
     assert printed.splitlines() == [
-        line
-        for target in ("test", "check", "test-system")
-        for line in (f"=== make {target} ===", f"{target} begins", f"{target} ends")
+        line for target in TARGETS for line in (f"=== make {target} ===", f"{target} begins", f"{target} ends")
     ]
     assert [file.name for file in folder.iterdir()] == ["make"]
 
 
-@pytest.mark.parametrize("target", ["test", "check", "test-system"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_one__that_fails__is_named_after_the_others_have_ended(folder: Path, target: str) -> None:
     running = start(folder, f'if [ "$1" = {target} ]; then exit 2; fi')
     printed, complaints = running.communicate(timeout=30)
     assert (running.returncode, complaints) == (1, f"Failed: make {target}\n")
-    assert printed.count(" begins") == 3
-    assert printed.count(" ends") == 2
+    assert printed.count(" begins") == 4
+    assert printed.count(" ends") == 3
 
 
 def test_all__interrupted__end_with_what_they_started(folder: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_env__two_checkouts__have_different_secrets(checkout):
 def test_run__port_given__sets_up_and_then_serves_there(checkout):
     printed = make(checkout, "--dry-run", "run", "PORT=9000").stdout.splitlines()
     assert printed[-2:] == [
-        ".venv/bin/python manage.py setup",
+        ".venv/bin/python manage.py setup --port 9000",
         "exec .venv/bin/python manage.py serve --port 9000",
     ]
 
@@ -82,6 +83,22 @@ def test_install__python_too_old__is_refused_before_anything_is_made(checkout):
     assert refused.returncode != 0
     assert "Halyard needs Python 3.11 or newer" in refused.stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_install__folder_that_cannot_be_written_to__is_refused_with_a_sentence() -> None:
+    with tempfile.TemporaryDirectory() as name:  # those of pytest are closed to other users
+        folder = Path(name)
+        shutil.copy(ROOT / "Makefile", folder)
+        (folder / "requirements.lock").touch()
+        folder.chmod(0o555)
+        other_user = 65534 if os.geteuid() == 0 else None  # root may write everywhere
+        refused = subprocess.run(
+            ["make", "install"], cwd=folder, capture_output=True, text=True, check=False, user=other_user
+        )
+        folder.chmod(0o755)
+        assert refused.returncode != 0
+        assert refused.stderr.startswith(f"You may not write to {folder}: copy it to a folder of yours")
+        assert not (folder / ".venv").exists()
 
 
 @pytest.mark.parametrize("target", ["run", "test", "check"])

@@ -44,6 +44,10 @@ def test_once__any_test__is_left_to_the_other_database() -> None:
     assert chosen("once") == chosen("once", "broad") == []
 
 
+def test_skipif__any_test__runs_wherever_it_is_not_skipped() -> None:
+    assert len(chosen("once", "skipif", cases=MOST_CASES + 1)) == MOST_CASES + 1
+
+
 @pytest.mark.parametrize("markers", [(), ("system",)])
 def test_others__few_cases__run_on_both_databases(markers: tuple[str, ...]) -> None:
     assert len(chosen(*markers, cases=MOST_CASES)) == MOST_CASES
@@ -66,11 +70,7 @@ def test_test__that_uses_no_database__is_left_to_the_other_one(
     assert [*choose([item])] == [item][:expected]
 
 
-@pytest.mark.parametrize(("number", "beside"), [(100, 10), (12, 3), (2, 2)])
-def test_examples__beside_another_database__are_a_tenth(
-    monkeypatch: pytest.MonkeyPatch, number: int, beside: int
-) -> None:
-    monkeypatch.setattr(selection, "_is_beside_another", False)
-    assert number_of_examples(number) == number
-    monkeypatch.setattr(selection, "_is_beside_another", True)
-    assert number_of_examples(number) == beside
+def test_histories__on_sqlite__are_a_tenth() -> None:
+    for number, on_sqlite in ((100, 10), (12, 3), (2, 2)):
+        assert number_of_examples(number, "sqlite") == on_sqlite
+        assert number_of_examples(number, "postgresql") == number

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from django.db import transaction
 from pytest_django import DjangoDbBlocker
 
+from config import snapshot
+
 
 @contextmanager
 def rolled_back(blocker: DjangoDbBlocker) -> Iterator[None]:
@@ -30,3 +32,13 @@ def undone() -> Iterator[None]:
     with enclosing:
         yield
         transaction.set_rollback(True)
+
+
+@contextmanager
+def case_undone() -> Iterator[None]:
+    """Undo what one case of a table changed, in the database and in the snapshot, before the next one."""
+    try:
+        with undone():
+            yield
+    finally:
+        snapshot.reset()

@@ -25,10 +25,9 @@ from config.accounts.rights import describe_permission, exceeding, may_change, n
 from config.admin.columns import column, moment
 from config.admin.conflicts import Conflict
 from config.admin.filters import IgnoresUnknownParameters
-from config.admin.site import KeepsInput, NamedListPage, writer
-from config.admin.write_messages import AnnouncesWrites
+from config.admin.site import AnnouncesWrites, KeepsInput, NamedListPage, writer
 from config.change_log.descriptions import compare_documents
-from config.change_log.undoing import never, steps
+from config.change_log.reversion import Irreversible, reversibles
 from config.database.locks import lock_change_log
 from config.documents import Document
 from config.models import Change
@@ -177,8 +176,8 @@ def _offered(granted: Iterable[Permission]) -> QuerySet[Permission]:
     return Permission.objects.filter(offered).select_related("content_type")
 
 
-steps[USER] = never("An account has no undo, because it says who may do what; set it back by hand.")
-steps[GROUP] = never("A group has no undo, because it says who may do what; set it back by hand.")
+reversibles[USER] = Irreversible("An account has no undo, because it says who may do what; set it back by hand.")
+reversibles[GROUP] = Irreversible("A group has no undo, because it says who may do what; set it back by hand.")
 admin.site.unregister(User)
 admin.site.unregister(Group)
 

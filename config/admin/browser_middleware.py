@@ -1,21 +1,20 @@
-"""Sessions, and the middleware that only browsers need."""
+"""Sessions, and the middleware of pages, which requests of the APIs do not reach."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db import Error
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
-from config.admin.failure_pages import answer_unavailable
+from config.admin.failure_pages import WRONG_METHOD, answer, answer_unavailable
 from config.database.outages import is_outage
 
 ENVIRONMENT_KEY = "environment"
@@ -23,31 +22,24 @@ ENVIRONMENT_KEY = "environment"
 
 
 class ForBrowsers(MiddlewareMixin):
-    """A base of middleware that API calls without cookies skip, and that answers outages of the database itself."""
+    """A base of middleware that answers outages of the database itself."""
 
     def __call__(self, request: HttpRequest) -> Any:
-        # An API call without cookies skips the middleware, which would make it a fifth slower.
-        if not request.META.get("HTTP_COOKIE") and request.path_info.startswith(("/v1/", "/ofrep/")):
-            return self.get_response(request)
         try:
             return super().__call__(request)
         except Error as error:  # of this middleware itself, which may save the session or read messages from it
-            answer = answer_unavailable(request, error)
-            if answer is None:
+            unavailable = answer_unavailable(request, error)
+            if unavailable is None:
                 raise
-            return answer
+            return unavailable
 
 
 class SessionMiddleware(ForBrowsers, sessions.SessionMiddleware):
-    """Django's own, skipped by API calls without cookies."""
-
-
-class AuthenticationMiddleware(ForBrowsers, auth.AuthenticationMiddleware):
-    """Django's own, skipped by API calls without cookies."""
+    """Django's own, for pages."""
 
 
 class MessageMiddleware(ForBrowsers, messages.MessageMiddleware):
-    """Django's own, skipped by API calls without cookies."""
+    """Django's own, for pages."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """Keep no message of a request that failed: what it says was done may have been undone."""
@@ -55,14 +47,27 @@ class MessageMiddleware(ForBrowsers, messages.MessageMiddleware):
 
 
 class CompressionMiddleware(GZipMiddleware):
-    """Django's own, for pages alone. It hides their exact length, from which an attacker could guess a secret in them.
-
-    Answers of the API stay as they are, because the fast lane gives the same bytes.
-    """
+    """Django's own. It hides the exact length of pages, from which an attacker could guess a secret in them."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
         return super().process_response(request, response) if is_page else response
+
+
+class FailureMiddleware(MiddlewareMixin):
+    """Shows pages for requests that no handler of Django answers with one: those that fail because of the moment, and
+    those of a wrong method.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if not isinstance(response, HttpResponseNotAllowed):
+            return response
+        page = answer(request, WRONG_METHOD)
+        page.headers["Allow"] = response.headers["Allow"]
+        return page
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        return answer_unavailable(request, exception)
 
 
 class SessionStore(db.SessionStore):

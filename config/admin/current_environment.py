@@ -1,6 +1,7 @@
 """The environment that a user of the admin works in.
 
-It is kept in the session, and every page shows it.
+It is kept in the session, and every page shows it. A form that was opened in another one, such as in another tab,
+writes nothing: a page keeps its input, and offers to switch back, which fills the form again.
 """
 
 from __future__ import annotations
@@ -8,15 +9,30 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.contrib import messages
+from django.contrib import admin, messages
+from django.db import Error
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
 from django.urls import Resolver404, resolve, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from config.admin.browser_middleware import ENVIRONMENT_KEY
-from config.admin.kept_input import SWITCHED, carried_in, give_back, sent_input
+from config.admin.browser_middleware import ENVIRONMENT_KEY, ForBrowsers
+from config.admin.failure_pages import answer_unavailable
+from config.admin.kept_input import (
+    SWITCHED,
+    carried_in,
+    carry,
+    collect,
+    environment_of,
+    give_back,
+    is_of_person,
+    sent_input,
+)
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
+
+_OPENED_ELSEWHERE = 412
 
 
 def environments_of(request: HttpRequest) -> list[Environment]:
@@ -84,3 +100,39 @@ def _page_after(page: str) -> str:
             return page
         return reverse(f"admin:{model_admin.opts.app_label}_{model_admin.opts.model_name}_changelist")
     return reverse("admin:index")
+
+
+class OpenedElsewhereMiddleware(ForBrowsers):
+    """Answers such a form in place of its view, which might not even find the object in the current environment."""
+
+    def process_view(self, request: HttpRequest, *_: Any) -> HttpResponseBase | None:
+        if request.method != "POST" or not is_of_person(request):
+            return None
+        try:
+            opened_in = _opened_elsewhere(request)
+            return _page(request, opened_in) if opened_in else None
+        except Error as error:
+            unavailable = answer_unavailable(request, error)
+            if unavailable is None:
+                raise
+            return unavailable
+
+
+def _opened_elsewhere(request: HttpRequest) -> Environment | None:
+    """Return the environment in which a form was opened, unless it is the current one or does not exist."""
+    key = environment_of(dict(request.POST.lists()))
+    if not key or not admin.site.has_permission(request) or key == current_environment(request).key:
+        return None
+    return next((each for each in environments_of(request) if each.key == key), None)
+
+
+def _page(request: HttpRequest, opened_in: Environment) -> HttpResponseBase:
+    kept = collect(request)
+    context = {
+        **admin.site.each_context(request),
+        **carry(kept),
+        "title": f"This page was opened in {opened_in.name}",
+        "opened_in": opened_in,
+        "page": kept["page"],
+    }
+    return TemplateResponse(request, "admin/opened_elsewhere.html", context, status=_OPENED_ELSEWHERE)

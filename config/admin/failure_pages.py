@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -91,26 +91,6 @@ PASSWORDS = Failure(
     _NOT_SAVED,
     _SECONDS_UNTIL_A_PASSWORD_IS_CHECKED,
 )
-
-
-class FailureMiddleware:
-    """Shows pages for requests that no handler of Django answers with one: those that fail because of the moment, and
-    those of a wrong method.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = self.get_response(request)
-        if not isinstance(response, HttpResponseNotAllowed) or is_of_api(request.path_info):
-            return response
-        page = answer(request, WRONG_METHOD)
-        page.headers["Allow"] = response.headers["Allow"]
-        return page
-
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return answer_unavailable(request, exception)
 
 
 def answer_unavailable(request: HttpRequest, error: Exception) -> HttpResponse | None:

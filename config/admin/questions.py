@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.deprecation import MiddlewareMixin
 
 from config.admin.kept_input import ANSWERS, sent_input
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
@@ -39,14 +40,8 @@ class Declined(DomainError):
         super().__init__(ErrorCode.IN_USE, "You cancelled, so nothing was changed.")
 
 
-class QuestionMiddleware:
+class QuestionMiddleware(MiddlewareMixin):
     """Shows the page of a question that a view has asked."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return exception.page if isinstance(exception, Unanswered) else None

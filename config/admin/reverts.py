@@ -8,10 +8,13 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
 from config.admin.current_environment import current_environment
 from config.admin.site import Confirmation, DomainAdmin
-from config.change_log.descriptions import DescribedChange
+from config.change_log.descriptions import DescribedChange, describe_differences
+from config.change_log.reversion import target_of_revert
+from config.documents import Document
 from config.models import Change
 
 _MOST_CONSEQUENCES = 12
@@ -25,11 +28,19 @@ class RevertPages(DomainAdmin):
     def revert(self, request: HttpRequest, obj: Any, revision: int) -> None:
         raise PermissionDenied
 
-    def differences_to(self, request: HttpRequest, obj: Any, revision: int) -> Sequence[str] | None:
-        """Return in words what a revert would change; None if the revision is not in the history of the object."""
+    def whole_document(self, obj: Any) -> Document:
+        """Return an object as the change log has it."""
         raise PermissionDenied
 
+    def shown_document(self, request: HttpRequest, document: Document) -> Document:
+        """Return what a revert concerns of an object."""
+        return document
+
     # the pages
+
+    def target_of_revert(self, request: HttpRequest, obj: Any, revision: int) -> Document | None:
+        """Return the object as a revert would make it; None if the revision is not in its history."""
+        return target_of_revert(self.kind, self.whole_document(obj), revision, current_environment(request))
 
     def get_urls(self) -> list[Any]:
         page = self.route("<path:object_id>/revert/<int:revision>/", self.revert_view, "revert")
@@ -62,9 +73,11 @@ class RevertPages(DomainAdmin):
         )
 
     def _consequences(self, request: HttpRequest, obj: Any, revision: int) -> Sequence[str]:
-        lines, noun = self.differences_to(request, obj, revision), self.opts.verbose_name
-        if lines is None:
+        then, noun = self.target_of_revert(request, obj, revision), self.opts.verbose_name
+        if then is None:
             return [f"Revision {revision} is not in the history of this {noun}{self._place(request)}."]
+        now, then = (self.shown_document(request, document) for document in (self.whole_document(obj), then))
+        lines = describe_differences(now, then, self.kind, timezone.now())
         more = len(lines) - _MOST_CONSEQUENCES
         shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines
         return shown or [f"Nothing would change: the {noun} has these values now."]

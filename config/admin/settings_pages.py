@@ -24,7 +24,6 @@ from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, write
 from config.admin.user_links import link_users
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
-from config.change_log.undoing import steps
 from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
 
@@ -71,9 +70,6 @@ class EnvironmentForm(DomainForm):
         help_text="Whether the admin asks for a reason when something changes in this environment. The API never does.",
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput())
-
-
-steps[environments.KIND], steps[api_keys.KIND] = environments.way_of, api_keys.way_of
 
 
 @admin.register(Environment)

@@ -1,14 +1,15 @@
-"""What the admin pages of all apps share: forms, confirmations, history, lists and columns."""
+"""What the admin pages of all apps share: forms, confirmations, messages about writes, history, lists and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
 from django.contrib import messages
+from django.contrib.admin import AdminSite
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
@@ -32,11 +33,11 @@ from config.admin.current_environment import check_environment, current_environm
 from config.admin.filters import IgnoresUnknownParameters
 from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
-from config.admin.write_messages import AnnouncesWrites, writes_of
-from config.api.failures import request_id
 from config.change_log.descriptions import DescribedChange, describe_change
+from config.change_log.reversion import plan_undo, reversibles, write_of
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
+from config.logs.request_ids import request_id_of
 from config.models import Change, ChangeQuerySet, Environment, ReasonSetting, Source
 
 _CHANGES_A_PAGE = 50
@@ -97,6 +98,53 @@ class KeepsInput:
     def get_form(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
         form = super().get_form(request, *arguments, **options)  # type: ignore[misc]  # of the model admin
         return filled_in(form, request)
+
+
+class AnnouncesWrites:
+    """A mixin for pages whose writes are in the change log: messages about them lead to the change.
+
+    Each offers to undo it, or says why it cannot be undone.
+    """
+
+    kind: ClassVar[str]
+    admin_site: AdminSite
+
+    def succeed(self, request: HttpRequest, text: str, kinds: Collection[str] = ()) -> None:
+        """Show a message about what the request has written, of these kinds or that of the page."""
+        tag, why_not = self._after_write(request, kinds)
+        messages.success(request, f"{text} {why_not}".rstrip(), extra_tags=tag)
+
+    def message_user(
+        self,
+        request: HttpRequest,
+        message: Any,
+        level: int | str = messages.INFO,
+        extra_tags: str = "",
+        fail_silently: bool = False,
+    ) -> None:
+        if level == messages.SUCCESS and not extra_tags:
+            extra_tags, why_not = self._after_write(request)
+            message = format_html("{} {}", message, why_not) if why_not else message
+        cast(Any, super()).message_user(request, message, level, extra_tags, fail_silently)
+
+    def _after_write(self, request: HttpRequest, kinds: Collection[str] = ()) -> tuple[str, str]:
+        """Return the tag of a message about a write, and why the write cannot be undone, if it cannot.
+
+        The tag is `undo-12` for a write that this person can undo, `change-12` for another one, and empty without a
+        write. A write is read for kinds with steps only.
+        """
+        written = writes_of(request)
+        if not written:
+            return "", ""
+        revision, kinds = written[-1], kinds or (self.kind,)
+        written_kinds = [reversibles.get(kind) for kind in kinds]
+        if not any(reversible and reversible.has_steps for reversible in written_kinds):
+            return f"{'undo' if all(written_kinds) else 'change'}-{revision}", ""
+        changes = write_of(revision)
+        plan, log = plan_undo(changes), cast(Any, self.admin_site.get_model_admin(Change))
+        if plan.undo is None:
+            return f"change-{revision}", plan.why_not
+        return f"{'undo' if log.may_undo_all(request, changes) else 'change'}-{revision}", ""
 
 
 class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownParameters, ModelAdmin):
@@ -378,7 +426,7 @@ def writer(request: HttpRequest) -> dict[str, Any]:
     actor: Actor | None = getattr(request, "actor", None)
     if actor is None:
         name = f"user {request.user.get_username()}"
-        actor = Actor(name, Source.ADMIN, request=request_id(request), writes=[])
+        actor = Actor(name, Source.ADMIN, request=request_id_of(request.META), writes=[])
         request.actor = actor  # type: ignore[attr-defined]  # ours
     return {"actor": actor, "at": timezone.now()}
 
@@ -386,3 +434,8 @@ def writer(request: HttpRequest) -> dict[str, Any]:
 def writer_here(request: HttpRequest) -> dict[str, Any]:
     """Return the same with the current environment."""
     return {**writer(request), "environment": current_environment(request)}
+
+
+def writes_of(request: HttpRequest) -> Sequence[int]:
+    """Return the number of the first change of each write that this request has made."""
+    return getattr(getattr(request, "actor", None), "writes", None) or ()

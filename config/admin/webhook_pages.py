@@ -26,7 +26,7 @@ from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, writer
 from config.admin.times import minute
 from config.change_log.descriptions import name_kind
-from config.change_log.undoing import never, steps
+from config.change_log.reversion import Irreversible, reversibles
 from config.models import KINDS, Delivery, DeliveryState, Environment, Webhook, WebhookFormat
 from config.timestamps import parse_timestamp
 from config.webhooks import changes, outbox
@@ -100,7 +100,9 @@ class SendsMessages(DomainAdmin):
         return bool(request.user.has_perm("config.change_webhook"))
 
 
-steps[changes.KIND] = never("A webhook has no undo, because messages may have left by now; set it back by hand.")
+reversibles[changes.KIND] = Irreversible(
+    "A webhook has no undo, because messages may have left by now; set it back by hand."
+)
 
 
 @admin.register(Webhook)

@@ -18,13 +18,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from config.admin.site import DomainAdmin, writer
 from config.change_log.descriptions import describe_change, name_kind
-from config.change_log.undoing import (
+from config.change_log.reversion import (
     UNDO_WITHIN,
     is_recent,
+    latest_undo,
+    plan_undo,
     refusal_of_undo,
-    undo_made_of,
     undo_write,
-    way_of,
     write_of,
 )
 from config.database.outages import is_outage
@@ -40,8 +40,7 @@ _MOST_TRIED = 100
 class UndoOffer:
     """Until when a write can be undone, or else why not.
 
-    That may be because of the change `made`, which undid it, of others, or of what the write is. `lost` says what the
-    undo does not bring back.
+    `made`: the change that already undid this one. `lost`: what the undo does not bring back.
     """
 
     until: datetime | None = None
@@ -85,21 +84,21 @@ class WritePages(DomainAdmin):
         changes = write_of(revision)
         if not changes:
             return self.missing(request, str(revision))
-        way = way_of(changes)
-        if way.undo and not self.may_undo_all(request, changes):
+        plan = plan_undo(changes)
+        if plan.undo and not self.may_undo_all(request, changes):
             raise PermissionDenied
         what = f"change of {changes[0].key} is" if len(changes) == 1 else f"{len(changes)} changes are"
         try:
             undo_write(revision, **writer(request))
         except DomainError as refusal:
-            made = undo_made_of(changes)
-            if made and not undo_made_of(write_of(made.revision)):  # such as by another press of the same button
+            made = latest_undo(changes)
+            if made and not latest_undo(write_of(made.revision)):  # such as by another press of the same button
                 text = f"The {what} already undone, by change {made.revision}. Nothing was changed now."
                 messages.info(request, text, extra_tags=f"change-{made.revision}")
             else:
                 messages.error(request, f"{refusal.message} Nothing was changed.")
         else:
-            self.succeed(request, f"The {what} undone. {way.lost}".rstrip(), {change.kind for change in changes})
+            self.succeed(request, f"The {what} undone. {plan.lost}".rstrip(), {change.kind for change in changes})
         return HttpResponseRedirect(self._page_after(request, changes))
 
     def find_undo(self, request: HttpRequest, change: Change) -> UndoOffer | None:
@@ -107,12 +106,12 @@ class WritePages(DomainAdmin):
         if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
             return None  # such as an import of very many changes, which are not read
         changes = write_of(change.revision)
-        way = way_of(changes)
-        if way.undo is None:
-            return UndoOffer(why_not=way.why_not)
+        plan = plan_undo(changes)
+        if plan.undo is None:
+            return UndoOffer(why_not=plan.why_not)
         if not self.may_undo_all(request, changes):
             return None
-        offer, made = UndoOffer(until=change.at + UNDO_WITHIN, lost=way.lost), undo_made_of(changes)
+        offer, made = UndoOffer(until=change.at + UNDO_WITHIN, lost=plan.lost), latest_undo(changes)
         if made is None and len(changes) > _MOST_TRIED:
             return offer
         try:
@@ -127,7 +126,7 @@ class WritePages(DomainAdmin):
 
     def may_undo_all(self, request: HttpRequest, changes: Sequence[Change]) -> bool:
         """Return whether the person may do the opposite of each change, except those that follow from others."""
-        admins, led_by = admin_of_kind(), way_of(changes).led_by
+        admins, led_by = admin_of_kind(), plan_undo(changes).led_by
         leading = [change for change in changes if led_by in ("", change.kind)]
         kinds = {change.object_kind for change in leading}
         return kinds <= admins.keys() and all(

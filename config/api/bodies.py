@@ -283,6 +283,19 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH)]
 
 
+class UserRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A user to evaluate flags for, or to assign a variant to."""
+
+    userId: Name
+    attributes: dict[str, Any] = {}
+
+    def count_names(self) -> int:
+        """Return the number of names in the body, or -1 if its attributes must be looked into."""
+        if not self.attributes:
+            return 1
+        return 2 + len(self.attributes) if are_scalars(self.attributes.values()) else -1
+
+
 def convert(data: Any, to: type[Struct]) -> Struct | None:
     """Return the body as a struct, or None if it is invalid: then the serializer finds the errors."""
     try:

@@ -1,5 +1,5 @@
-"""The outermost middleware: every request has an id, and every error of the API is JSON, wherever
-it was raised.
+"""The middleware of the API: every request has an id, every error is JSON, wherever it was raised, and none of the
+middleware for pages runs.
 
 Pages of other web sites may only send the requests of clients, to the paths that settings name.
 """
@@ -10,10 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from corsheaders.middleware import CorsMiddleware
+from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.db import Error
 from django.http import HttpRequest, HttpResponse
+from django.urls import resolve
 from rest_framework.response import Response
 
-from config.api.failures import payload, reshape
+from config.api.failures import RETRY_AFTER_SECONDS, log_outage, payload, reshape
+from config.database.outages import is_outage
 from config.errors import DomainError
 from config.logs.request_ids import current, request_id_of
 
@@ -96,6 +102,37 @@ def _ofrep_payload(failure: DomainError, _request_id: str) -> dict[str, Any]:
 
 def _is_json(response: HttpResponse) -> bool:
     return response.headers.get("Content-Type", "").startswith("application/json")
+
+
+class ApiMiddleware:
+    """Calls the views of the APIs itself, so that their requests do not reach the middleware after it.
+
+    Only a request with the cookie of a session passes Django's own middleware for that.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+        self._call_with_session = SessionMiddleware(AuthenticationMiddleware(_call_view))
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if not is_of_api(request.path_info):
+            return self.get_response(request)
+        try:
+            if settings.SESSION_COOKIE_NAME in request.COOKIES:
+                return self._call_with_session(request)
+            return _call_view(request)
+        except Error as error:  # of a session that is saved, since views answer their own
+            if not is_outage(error):
+                raise
+            log_outage(request, error)
+            return HttpResponse(status=503, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
+def _call_view(request: HttpRequest) -> Any:
+    """Return the answer of the view at the path, or of the view that the server has chosen. Raises Http404."""
+    match = request.resolver_match = request.resolver_match or resolve(request.path_info)
+    response = match.func(request, *match.args, **match.kwargs)
+    return response.render() if isinstance(response, Response) else response
 
 
 class CrossOriginMiddleware(CorsMiddleware):

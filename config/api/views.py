@@ -10,6 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, cast
 
+import msgspec
 import orjson
 from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
@@ -20,7 +21,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from config import snapshot
 from config.api.authentication import Caller
-from config.api.bodies import check, decode
+from config.api.bodies import check, convert, decode
 from config.api.change_reason import change_reason
 from config.api.conditional import is_known, stale_header
 from config.api.failures import request_id
@@ -36,6 +37,10 @@ class ApiViewSet(GenericViewSet[Any]):
     """A view under /v1. `access` has the required scope and permission of each action."""
 
     access: ClassVar[Mapping[str, Access]]
+    bodies: ClassVar[Mapping[str, type[msgspec.Struct]]] = {}
+    """The bodies of actions that are called often. A serializer explains what such a type does not accept."""
+    fast_lane: ClassVar[Mapping[str, Any]] = {}
+    """How actions are answered in front of Django, if they are: see `config.serving.fast_lane`."""
     etag_of: ClassVar[Literal["resource", "answer"] | None] = None
     """What the `ETag` of an answer is of: the version of the resource, or also all else that is in the answer."""
     answers_from_memory: ClassVar[Collection[str]] = ()
@@ -141,6 +146,12 @@ class ApiViewSet(GenericViewSet[Any]):
         serializer.is_valid(raise_exception=True)
         values: dict[str, Any] = serializer.validated_data
         return values
+
+    def read_body(self, request: Request, serializer_class: Callable[..., BaseSerializer[Any]]) -> Any:
+        """Return the body as the type that `bodies` names. Raises with all invalid fields, which a serializer finds."""
+        data, wanted = request.data, self.bodies[self.action]
+        body = convert(data, wanted)
+        return wanted(**self.validated(data, serializer_class)) if body is None else body
 
     def refuse_input(self, request: Request) -> None:
         """Refuse parameters and a body, for operations that take neither."""

@@ -133,7 +133,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/phases.md",
         ),
     ),
-    Chapter("Contributing", "How the code works, and how to work on it.", ("code-tour.md", "contributing.md")),
+    Chapter("Code", "How the code works.", ("code-tour.md",)),
 )
 
 

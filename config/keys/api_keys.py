@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
-from config.change_log.undoing import Way, changed_since, require_as_written
+from config.change_log.reversion import Reversible, UndoPlan, reversibles
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -153,21 +153,32 @@ def _revoke(log: Writing, key: ApiKey) -> None:
         _save(log, key, before, ["revoked_at"])
 
 
-def way_of(changes: Sequence[Change]) -> Way:
-    """Return how a write of keys goes back. Only a new key does, by being revoked."""
-    if any(change.before is not None for change in changes):
-        return Way(why_not="A revoked key stays revoked, because others may know its secret; create a new key instead.")
-    return Way(undo)
+class Keys(Reversible):
+    """Only a new key goes back, by being revoked."""
+
+    noun = "key"
+    has_steps = True
+
+    def plan(self, changes: Sequence[Change]) -> UndoPlan:
+        if any(change.before is not None for change in changes):
+            why_not = "A revoked key stays revoked, because others may know its secret; create a new key instead."
+            return UndoPlan(why_not=why_not)
+        return super().plan(changes)
+
+    def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
+        return [document(key) if (key := _find(change)) else None for change in changes]
+
+    def delete(self, log: Writing, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if key := _find(change):
+                _revoke(log, key)
 
 
-def undo(log: Writing, changes: Sequence[Change]) -> None:
-    """Revoke keys that were created, if nobody has changed them since. Raises DomainError."""
-    for change in changes:
-        key = ApiKey.objects.select_related("environment").filter(pk=change.object_id).first()
-        if key is None:
-            raise changed_since("key", [change.key])
-        require_as_written("key", change, document(key))
-        _revoke(log, key)
+reversibles[KIND] = Keys()
+
+
+def _find(change: Change) -> ApiKey | None:
+    return ApiKey.objects.select_related("environment").filter(pk=change.object_id).first()
 
 
 def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from config.change_log.preconditions import changing
-from config.change_log.undoing import Way, put_back, require_unchanged
+from config.change_log.reversion import Reversible, Target, UndoPlan, reversibles
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -101,30 +101,32 @@ def _save(log: Any, environment: Environment, **values: Any) -> None:
         log.append(KIND, object_id=environment.pk, key=environment.key, before=before, after=after)
 
 
-def way_of(changes: Sequence[Change]) -> Way:
-    """Return how a write of environments goes back. One that is new stays, because environments cannot be deleted."""
-    if any(change.before is None for change in changes):
-        return Way(why_not="An environment cannot be deleted, but you can rename it or leave it unused.")
-    return Way(undo)
+class Environments(Reversible):
+    noun = "environment"
+    has_steps = True
+
+    def plan(self, changes: Sequence[Change]) -> UndoPlan:
+        if any(change.before is None for change in changes):
+            return UndoPlan(why_not="An environment cannot be deleted, but you can rename it or leave it unused.")
+        return super().plan(changes)
+
+    def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
+        return [document(Environment.objects.get(key=change.key)) for change in changes]
+
+    def write(self, log: Writing, targets: Sequence[Target]) -> None:
+        documents = [target.document for target in targets]
+        for values in sorted(documents, key=lambda values: bool(values["isDefault"])):  # never two defaults
+            _save(
+                log,
+                Environment.objects.get(key=values["key"]),
+                name=values["name"],
+                is_default=values["isDefault"],
+                protected=values["protected"],
+                change_reason=values["changeReason"],
+            )
 
 
-def undo(log: Writing, changes: Sequence[Change]) -> None:
-    """Put back edits of environments, if nobody has changed them since. Raises DomainError."""
-    restored = []
-    for change in changes:
-        environment = Environment.objects.get(key=change.key)
-        values = put_back(change.before or {}, change.after or {}, document(environment))
-        require_unchanged("environment", [change.key] if values is None else [])
-        restored.append((environment, values or {}))
-    for environment, values in sorted(restored, key=lambda pair: pair[1]["isDefault"]):  # never two defaults
-        _save(
-            log,
-            environment,
-            name=values["name"],
-            is_default=values["isDefault"],
-            protected=values["protected"],
-            change_reason=values["changeReason"],
-        )
+reversibles[KIND] = Environments()
 
 
 def document(environment: Environment) -> Document:

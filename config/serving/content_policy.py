@@ -9,7 +9,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from config.api.edge import is_of_api
 from config.serving import worker_process
 
 _HEADER = "Content-Security-Policy"
@@ -29,8 +28,6 @@ class ContentPolicyMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if is_of_api(request.path_info):  # whose answers are JSON in the end
-            return response
         if response.headers.get("Content-Type", "").startswith("text/html") and _HEADER not in response.headers:
             response.headers[_HEADER] = _policy(request)
         return response

@@ -13,13 +13,11 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import set_script_prefix
+from django.urls import ResolverMatch, set_script_prefix
 from django.utils.http import parse_header_parameters
-from django.utils.module_loading import autodiscover_modules
 
 from config.logs.addresses import is_trusted
-from config.serving.fast_lane.lane import FastLane
-from config.serving.fast_lane.operations import operations
+from config.serving.fast_lane import FastLane, served_operations
 
 VIEW = "halyard.view"
 """Where Django's application leaves the view that it has found, in the WSGI environment."""
@@ -42,8 +40,6 @@ class Request(WSGIRequest):
         """Whether the path is not UTF-8. Django replaces such bytes by percent signs, which hides
         them.
         """
-        self.view: Callable[[HttpRequest], HttpResponse] | None = None
-        """What answers the request instead of the view at its path, if anything."""
         super().__init__(environ)
 
     def build_absolute_uri(self, location: str | None = None) -> str:
@@ -86,24 +82,27 @@ class Application(WSGIHandler):
         """Return the answer of another view to a request without its body, after all middleware."""
         set_script_prefix(f"{settings.SCRIPT_NAME}/")
         request = Request({**environ, "wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"})
-        request.view = view
+        request.resolver_match = ResolverMatch(view, (), {})
         return cast(HttpResponse, super().get_response(request))  # of middleware that streams nothing
 
+    def get_response(self, request: HttpRequest) -> HttpResponseBase:
+        response = super().get_response(request)
+        if request.resolver_match is not None:
+            request.META[VIEW] = request.resolver_match.func
+        return response
+
     def _get_response(self, request: HttpRequest) -> HttpResponseBase:
-        if isinstance(request, Request) and request.view is not None:
-            return request.view(request)
+        if request.resolver_match is not None:  # chosen by `answer_by`
+            return cast(HttpResponseBase, request.resolver_match.func(request))
         response: HttpResponseBase = super()._get_response(request)  # type: ignore[misc]  # no stub has it
-        if isinstance(request, Request) and request.resolver_match is not None:
-            request.environ[VIEW] = request.resolver_match.func
         return response
 
 
 def make_application() -> Application | FastLane:
     """Return Django's application, behind the fast lane unless settings switch that off."""
-    autodiscover_modules("fast_lane")  # each app registers its operations
     if not settings.FAST_LANE:
         return Application()
-    return FastLane(Application(), operations)
+    return FastLane(Application(), served_operations())
 
 
 application = make_application()

@@ -21,8 +21,8 @@ from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.kept_input import sent_input
 from config.admin.site import writer_here
 from config.admin.user_links import link_users
+from config.change_log.reversion import reversibles
 from config.change_log.sentences import kind_words
-from config.change_log.undoing import steps
 from config.documents import Document
 from experiments.admin.change_words import EXPERIMENT_WORDS
 from experiments.admin.comments import CommentPages
@@ -55,7 +55,7 @@ from experiments.api.permissions import require_flag
 from experiments.design.groups import free_in
 from experiments.design.plan import new_plan
 from experiments.lifecycle import changes
-from experiments.lifecycle.undoing import way_of
+from experiments.lifecycle.reversion import Experiments
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.models.documents import with_versions
@@ -69,7 +69,7 @@ from flags.words.rules import operator_choices
 
 admin.site.register(Metric, MetricAdmin)
 kind_words[changes.KIND] = EXPERIMENT_WORDS
-steps[changes.KIND] = way_of
+reversibles[changes.KIND] = Experiments()
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_plan")
 _MOMENTS = ("shown_creation", "shown_start", "shown_end")

@@ -18,8 +18,8 @@ from config.admin.columns import brief, column, in_two_lines, moment
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
 from config.admin.site import Confirmation, DomainAdmin, writer
+from config.change_log.reversion import reversibles
 from config.change_log.sentences import kind_words
-from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
 from config.slugs import NAME_LENGTH
@@ -37,7 +37,7 @@ from experiments.metrics.conditions import OPERATORS
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definition_of
 from experiments.metrics.reception import never_received, stopped
-from experiments.metrics.undoing import undo
+from experiments.metrics.reversion import Metrics
 from experiments.models import Experiment, Metric, MetricType, Role
 from flags.words.rules import operator_choices
 
@@ -53,7 +53,7 @@ _SEEN_WITHIN = timedelta(days=30)
 _SHOWN = ["shown_type", "shown_meaning", "shown_role", "shown_margin", "shown_direction", "version", "shown_update"]
 
 
-undos[changes.KIND] = undo
+reversibles[changes.KIND] = Metrics()
 kind_words[changes.KIND] = METRIC_WORDS
 
 

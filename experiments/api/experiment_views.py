@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters
-import msgspec
 from django.db.models import Q
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -13,11 +12,13 @@ from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.bodies import Name, convert
+from config.api.authentication import Caller
+from config.api.bodies import UserRequest
 from config.api.filters import ChoiceFilter, StrictFilterBackend, SwitchFilter, TextFilter, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
+from config.api.renderers import envelope
 from config.api.schema import answer, operation
 from config.api.serializers import NoBodySerializer
 from config.api.structs import schema_of
@@ -25,6 +26,7 @@ from config.api.views import ApiViewSet
 from config.documents import Document, is_same
 from config.errors import ErrorCode
 from config.models import Scope
+from config.serving.fast_lane import Call, Fast, Reply
 from config.slugs import NAME_LENGTH
 from experiments.api.experiment_serializers import (
     Assignment,
@@ -40,7 +42,7 @@ from experiments.api.experiment_serializers import (
 )
 from experiments.api.permissions import require_flag
 from experiments.exposures.assignment import Assignment as UserAssignment
-from experiments.exposures.assignment import get_variant, get_variants
+from experiments.exposures.assignment import get_remembered_variant, get_variant, get_variants, remembers
 from experiments.lifecycle import archive, new_phase
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle.new_phase import MOST_PHASES
@@ -78,12 +80,7 @@ class ExperimentPagination(KeysetPagination):
     ordering = ("-created_at", "-id")
 
 
-class AssignmentRequest(msgspec.Struct, forbid_unknown_fields=True):
-    userId: Name
-    attributes: dict[str, Any] = {}
-
-
-class AssignmentsRequest(AssignmentRequest, forbid_unknown_fields=True):
+class AssignmentsRequest(UserRequest, forbid_unknown_fields=True):
     record: bool = False
 
 
@@ -91,6 +88,23 @@ def assignment_answer(assignment: UserAssignment) -> Document:
     """Return the answer of Get Variant."""
     in_experiment = UNSET if assignment.reason is None else False
     return Assignment.of(assignment, in_experiment=in_experiment).document()
+
+
+def answer_remembered_variant(call: Call) -> Reply | None:
+    """Answer Get Variant in the fast lane, for users whose variant this process remembers."""
+    request = call.read()
+    if request is None:
+        return None
+    environment = call.caller.environment
+    assignment = get_remembered_variant(key=call.key, environment=environment, user_id=request.userId)
+    if assignment is None:
+        return None
+    noting.notebook.see(environment, request.userId, request.attributes, call.now)
+    return Reply(envelope(assignment_answer(assignment)))
+
+
+def is_remembered(caller: Caller, key: str, request: UserRequest) -> bool:
+    return remembers(key=key, environment=caller.environment, user_id=request.userId)
 
 
 @extend_schema(tags=["Experiments"])
@@ -110,6 +124,8 @@ class ExperimentViewSet(ApiViewSet):
         "variant": Access(Scope.CLIENT, "experiments.add_exposure"),
         "variants": Access(Scope.CLIENT, "experiments.add_exposure"),
     }
+    bodies = {"variant": UserRequest, "variants": AssignmentsRequest}
+    fast_lane = {"variant": Fast(answer_remembered_variant, is_from_memory=is_remembered)}
     answers_from_memory = ("variant", "variants")
     serializer_class = ExperimentSerializer
     pagination_class = ExperimentPagination
@@ -336,9 +352,7 @@ class ExperimentViewSet(ApiViewSet):
     )
     def variant(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
-        body = convert(request.data, AssignmentRequest)
-        if body is None:
-            body = AssignmentRequest(**self.validated(request.data, AssignmentRequestSerializer))
+        body = self.read_body(request, AssignmentRequestSerializer)
         assignment = get_variant(
             key=experiment_key,
             environment=self.environment,
@@ -361,9 +375,7 @@ class ExperimentViewSet(ApiViewSet):
     )
     def variants(self, request: Request) -> Response:
         refuse_parameters(request)
-        body = convert(request.data, AssignmentsRequest)
-        if body is None:
-            body = AssignmentsRequest(**self.validated(request.data, AssignmentsRequestSerializer))
+        body = self.read_body(request, AssignmentsRequestSerializer)
         assignments = get_variants(
             environment=self.environment,
             user_id=body.userId,

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
-from django.utils import timezone
 
 from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
@@ -20,8 +20,7 @@ from config.admin.questions import ask, unless_refused
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, button, writer, writer_here
-from config.change_log.descriptions import DescribedChange, describe_differences
-from config.change_log.history import filter_visible
+from config.change_log.descriptions import DescribedChange
 from config.documents import Document
 from config.errors import DomainError
 from config.models import Change, Environment
@@ -33,9 +32,9 @@ from flags.admin.switching import (
     with_consequences,
 )
 from flags.changes import flag_changes
-from flags.changes.driven_rules import with_driven_rule
+from flags.changes.bulk import archive_flags, switch_flags
 from flags.changes.properties import in_environment
-from flags.changes.together import archive_flags, switch_flags
+from flags.changes.reversion import revert_flag
 from flags.models import Flag
 
 _MOST_NAMED = 20
@@ -53,11 +52,11 @@ class FlagPages(RevertPages):
         """Switch to the state, and in the environment, that the button names: a second press changes nothing."""
         if not self.has_change_permission(request):
             raise PermissionDenied
-        flag = self.find(request, object_id)
-        if flag is None:
-            return self.missing(request, object_id)
         key, _, wanted = sent_input(request).get("switch", "").partition(":")
         environment = next((each for each in environments_of(request) if each.key == key), None)
+        flag = self._find_for_switch(object_id, environment or current_environment(request))
+        if flag is None:
+            return self.missing(request, object_id)
         if wanted in ("on", "off") and environment is not None:
             self._switch(request, [flag], environment, wanted)
         elif wanted in ("on", "off"):
@@ -66,6 +65,13 @@ class FlagPages(RevertPages):
             return HttpResponseBadRequest("The button must name the state on or off.")
         query = request.GET.urlencode()
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
+
+    def _find_for_switch(self, object_id: str, environment: Environment) -> Flag | None:
+        """Return a flag as it is in an environment, without what only its form and its list show."""
+        try:
+            return Flag.objects.in_environment(environment).filter(pk=unquote(object_id)).first()
+        except ValidationError:  # of what is no id
+            return None
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "GET":
@@ -114,15 +120,13 @@ class FlagPages(RevertPages):
 
     def _switch(self, request: HttpRequest, flags: Any, environment: Environment, wanted: str) -> None:
         """Switch all of these flags in one write, and report what was done."""
-        flags = list(flags)
-        if environment != current_environment(request):
-            flags = list(Flag.objects.in_environment(environment).filter(pk__in=[flag.pk for flag in flags]))
-        snapshot.refresh()
+        flags, write = list(flags), {"environment": environment, "reason": reason_of(request), **writer(request)}
         try:
             ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags], environment)
-            keys, enabled = [flag.key for flag in flags], wanted == "on"
-            reason = reason_of(request)
-            switch_flags(keys=keys, enabled=enabled, environment=environment, reason=reason, **writer(request))
+            if len(flags) == 1:
+                flag_changes.switch_flag(key=flags[0].key, enabled=wanted == "on", **write)
+            else:
+                switch_flags(keys=[flag.key for flag in flags], enabled=wanted == "on", **write)
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return
@@ -202,7 +206,7 @@ class FlagPages(RevertPages):
     def revert(self, request: HttpRequest, obj: Flag, revision: int) -> None:
         if switch := self._switch_of_revert(request, obj, revision):
             ask_before_switching(self, request, [switch])
-        self._move(request, obj, flag_changes.revert_flag, revision=revision)
+        self._move(request, obj, revert_flag, revision=revision)
 
     def reversion(self, request: HttpRequest, obj: Flag, revision: int) -> Confirmation:
         """Ask on the page of the revert, too, if it switches the flag: nobody is asked twice."""
@@ -216,28 +220,17 @@ class FlagPages(RevertPages):
         return replace(confirmation, consequences=consequences, subjects=question.subjects)
 
     def _switch_of_revert(self, request: HttpRequest, obj: Flag, revision: int) -> Switch | None:
-        then = self._document_at(request, obj, revision)
+        then = self.target_of_revert(request, obj, revision)
         if then is None:
             return None
         after = in_environment(then, current_environment(request).key)
-        after["rules"] = with_driven_rule(obj.rules, after["rules"])
         return Switch(obj, after["enabled"], after)
 
-    def differences_to(self, request: HttpRequest, obj: Flag, revision: int) -> list[str] | None:
-        """Describe what a revert would change. It leaves other environments, and archiving, as they are."""
-        then = self._document_at(request, obj, revision)
-        if then is None:
-            return None
-        environment_key = current_environment(request).key
-        before, after = (with_state(environment_key, document) for document in (flag_changes.document(obj), then))
-        after["rules"] = with_driven_rule(before["rules"], after["rules"])
-        return describe_differences(before, after, flag_changes.KIND, timezone.now())
+    def whole_document(self, obj: Flag) -> Document:
+        return flag_changes.document(obj)
 
-    def _document_at(self, request: HttpRequest, obj: Flag, revision: int) -> Document | None:
-        """Return the flag as it was at a revision in the history of the current environment, if it existed then."""
-        visible = filter_visible(self.history_of(obj), current_environment(request).key)
-        change = visible.filter(revision=revision).first()
-        return change.after if change else None
+    def shown_document(self, request: HttpRequest, document: Document) -> Document:
+        return with_state(current_environment(request).key, document)
 
 
 def _names_of_selected(sent: QueryDict) -> list[str]:

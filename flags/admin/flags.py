@@ -18,7 +18,6 @@ from config.admin.questions import unless_refused
 from config.admin.site import Confirmation, writer_here
 from config.admin.user_links import link_users
 from config.change_log.sentences import kind_words
-from config.change_log.undoing import undos
 from config.documents import Document, is_same
 from config.models import Environment
 from flags.admin.edits import ask_before_saving_flag
@@ -44,7 +43,6 @@ from flags.admin.uses import uses_of_flag
 from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
 from flags.changes.properties import in_environment
-from flags.changes.undoing import undo
 from flags.models import Flag, FlagQuerySet, FlagState, Segment
 from flags.usage.staleness import with_stale_reasons
 from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS, TYPES
@@ -54,7 +52,6 @@ _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at", "client_visible")
 _WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOUT)
 
-undos[flag_changes.KIND] = undos[segment_changes.KIND] = undo
 kind_words[flag_changes.KIND], kind_words[segment_changes.KIND] = FLAG_WORDS, SEGMENT_WORDS
 admin.site.register(Segment, SegmentAdmin)
 

@@ -16,8 +16,8 @@ from config.admin.forms import DomainForm, LinesField, TextField
 from config.admin.reasons import reason_of
 from config.admin.settings_pages import EnvironmentFilter, StateFilter, show_environment
 from config.admin.site import Confirmation, DomainAdmin, button, writer
+from config.change_log.reversion import Irreversible, reversibles
 from config.change_log.sentences import kind_words
-from config.change_log.undoing import never, steps
 from config.models import Environment
 from flags.kill_switches import changes
 from flags.models import KillSwitch
@@ -38,7 +38,9 @@ class KillSwitchForm(DomainForm):
 
 
 kind_words[changes.KIND] = KILL_SWITCH_WORDS
-steps[changes.KIND] = never("A kill switch has no undo, because an alert may use it; set it back by hand or revoke it.")
+reversibles[changes.KIND] = Irreversible(
+    "A kill switch has no undo, because an alert may use it; set it back by hand or revoke it."
+)
 
 
 @admin.register(KillSwitch)

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config import snapshot as system
@@ -16,12 +15,12 @@ from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, writer
 from config.admin.user_links import link_users
-from config.change_log.descriptions import describe_differences
 from config.documents import Document, is_same
 from flags import snapshot
 from flags.admin.edits import ask_before_saving_segment
 from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
+from flags.changes.reversion import revert_segment
 from flags.models import FlagState, Segment
 from flags.validation.parsing import references
 from flags.words.rules import describe_members, operator_choices
@@ -116,14 +115,11 @@ class SegmentAdmin(RevertPages):
     def remove(self, request: HttpRequest, obj: Segment, reason: str) -> None:
         segment_changes.delete_segment(key=obj.key, reason=reason, **writer(request))
 
-    def revert(self, request: HttpRequest, obj: Segment, revision: int) -> None:
-        segment_changes.revert_segment(key=obj.key, revision=revision, reason=reason_of(request), **writer(request))
+    def whole_document(self, obj: Segment) -> Document:
+        return segment_changes.document(obj)
 
-    def differences_to(self, request: HttpRequest, obj: Segment, revision: int) -> list[str] | None:
-        then = segment_changes.document_at(obj.key, revision)
-        if then is None:
-            return None
-        return describe_differences(segment_changes.document(obj), then, segment_changes.KIND, timezone.now())
+    def revert(self, request: HttpRequest, obj: Segment, revision: int) -> None:
+        revert_segment(key=obj.key, revision=revision, reason=reason_of(request), **writer(request))
 
     def deletion(self, request: HttpRequest, obj: Segment) -> Confirmation:
         return Confirmation(

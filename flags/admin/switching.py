@@ -15,6 +15,7 @@ from typing import NoReturn
 from django.http import HttpRequest
 from django.utils import timezone
 
+from config import snapshot
 from config.admin.current_environment import current_environment
 from config.admin.questions import ask, has_agreed, require_agreement
 from config.admin.reasons import lacks_reason, reason_setting
@@ -62,9 +63,11 @@ def ask_before_switching(
     Raises Unanswered, or DomainError if somebody declined.
     """
     if request.method != "POST":  # after signing in again
+        snapshot.refresh()
         _ask_about_kept(model_admin, request, switches, environment or current_environment(request))
     question = switching_question(model_admin, request, switches, environment)
     if question is not None and not has_agreed(model_admin, request, question):
+        snapshot.refresh()  # it evaluates flags
         require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
-from config.api.bodies import Name, are_scalars
+from config.api.bodies import UserRequest
 from config.api.serializers import ArrayField, ObjectField, StrictSerializer, TextField, TimestampField
 from config.api.structs import Answer, Count, Key, Moment, described, one_of
 from config.errors import DetailCode, ErrorCode
@@ -20,18 +20,7 @@ _FlagKey = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH)]
 _FlagKeys = Annotated[list[_FlagKey], msgspec.Meta(min_length=1, max_length=MOST_FLAGS)]
 
 
-class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True):
-    userId: Name
-    attributes: dict[str, Any] = {}
-
-    def count_names(self) -> int:
-        """Return the number of names in the body, or -1 if its attributes must be looked into."""
-        if not self.attributes:
-            return 1
-        return 2 + len(self.attributes) if are_scalars(self.attributes.values()) else -1
-
-
-class EvaluationsRequest(EvaluationRequest, forbid_unknown_fields=True):
+class EvaluationsRequest(UserRequest, forbid_unknown_fields=True):
     flags: _FlagKeys | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -39,7 +28,7 @@ class EvaluationsRequest(EvaluationRequest, forbid_unknown_fields=True):
             raise ValueError("a flag is named twice")
 
     def count_names(self) -> int:
-        return EvaluationRequest.count_names(self) + (self.flags is not msgspec.UNSET)
+        return UserRequest.count_names(self) + (self.flags is not msgspec.UNSET)
 
 
 class EvaluationRequestSerializer(StrictSerializer):

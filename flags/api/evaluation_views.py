@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.bodies import convert
+from config.api.bodies import UserRequest
 from config.api.filters import refuse_parameters
 from config.api.parameters import REVISION
 from config.api.permissions import Access
@@ -17,11 +17,11 @@ from config.api.schema import Schema, answer, component, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
+from config.serving.fast_lane import Fast
 from config.snapshot import revision
 from config.timestamps import format_timestamp
 from flags import snapshot
 from flags.api.evaluation_serializers import (
-    EvaluationRequest,
     EvaluationRequestSerializer,
     EvaluationsRequest,
     EvaluationsRequestSerializer,
@@ -29,7 +29,13 @@ from flags.api.evaluation_serializers import (
     ExplanationRequestSerializer,
     UnknownFlag,
 )
-from flags.api.evaluations import evaluate_one, evaluate_several, revision_header
+from flags.api.evaluations import (
+    answer_evaluate,
+    answer_evaluate_all,
+    evaluate_one,
+    evaluate_several,
+    revision_header,
+)
 from flags.changes import past
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
@@ -55,6 +61,8 @@ class EvaluationViewSet(ApiViewSet):
         "evaluate_all": Access(Scope.CLIENT, "flags.view_flag"),
         "explain": Access(Scope.SERVER, "flags.view_flag"),
     }
+    bodies = {"evaluate": UserRequest, "evaluate_all": EvaluationsRequest}
+    fast_lane = {"evaluate": Fast(answer_evaluate), "evaluate_all": Fast(answer_evaluate_all)}
     answers_from_memory = evaluates = ("evaluate", "evaluate_all")
     lookup_url_kwarg = "flag_key"
 
@@ -70,10 +78,7 @@ class EvaluationViewSet(ApiViewSet):
     )
     def evaluate(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
-        data = request.data
-        body = convert(data, EvaluationRequest)
-        if body is None:
-            body = EvaluationRequest(**self.validated(data, EvaluationRequestSerializer))
+        body = self.read_body(request, EvaluationRequestSerializer)
         headers = revision_header()
         return Response(evaluate_one(body, flag_key, self.caller, self.now), headers=headers)
 
@@ -90,10 +95,7 @@ class EvaluationViewSet(ApiViewSet):
     )
     def evaluate_all(self, request: Request) -> Response:
         refuse_parameters(request)
-        data = request.data
-        body = convert(data, EvaluationsRequest)
-        if body is None:
-            body = EvaluationsRequest(**self.validated(data, EvaluationsRequestSerializer))
+        body = self.read_body(request, EvaluationsRequestSerializer)
         headers = revision_header()
         return Response(evaluate_several(body, self.caller, self.now), headers=headers)
 

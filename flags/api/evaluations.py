@@ -1,6 +1,6 @@
-"""Evaluating flags for a request. The views and the fast lane call the same functions.
+"""Evaluating flags for a request, by the views and by the fast lane.
 
-They do not read the database, except for users of flags that an experiment drives.
+Evaluations do not read the database, except for users of flags that an experiment drives.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from datetime import datetime
 from functools import partial
 
 from config.api.authentication import Caller
+from config.api.bodies import UserRequest
+from config.api.renderers import envelope
 from config.errors import ErrorCode
+from config.serving.fast_lane import Call, Reply
 from config.snapshot import revision
 from flags import snapshot
-from flags.api.evaluation_serializers import EvaluationRequest, EvaluationsRequest
+from flags.api.evaluation_serializers import EvaluationsRequest
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Context, Flag
 from flags.experiment_rule import exposures
@@ -23,7 +26,7 @@ from flags.usage import counting
 Answer = Mapping[str, object]
 
 
-def evaluate_one(request: EvaluationRequest, flag_key: str, caller: Caller, at: datetime) -> Answer:
+def evaluate_one(request: UserRequest, flag_key: str, caller: Caller, at: datetime) -> Answer:
     """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
 
     Raises DomainError `flag_not_found`.
@@ -81,3 +84,26 @@ def _unknown(key: str) -> Answer:
 def revision_header() -> dict[str, str]:
     """Return the header with the least revision of an answer. Read it before all state, which may then be newer."""
     return {"X-Revision": str(revision())}
+
+
+# --- in the fast lane ------------------------------------------------------------------------------------------------
+
+
+def answer_evaluate(call: Call) -> Reply | None:
+    request = call.read()
+    if request is None:
+        return None
+    headers = revision_header()
+    with call.using_database(if_needed=snapshot.needs_database(call.caller.environment, call.key)):
+        answer = evaluate_one(request, call.key, call.caller, call.now)
+    return Reply(envelope(answer), headers)
+
+
+def answer_evaluate_all(call: Call) -> Reply | None:
+    request = call.read()
+    if request is None:
+        return None
+    headers = revision_header()
+    with call.using_database(if_needed=snapshot.needs_database(call.caller.environment)):
+        answers = evaluate_several(request, call.caller, call.now)
+    return Reply(envelope(answers), headers)

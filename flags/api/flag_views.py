@@ -30,6 +30,7 @@ from flags.api.flag_serializers import (
     RevertSerializer,
 )
 from flags.changes import flag_changes
+from flags.changes.reversion import revert_flag
 from flags.models import Flag, FlagQuerySet
 
 _FLAG = {
@@ -205,7 +206,7 @@ class FlagViewSet(ApiViewSet):
     def revert(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         revision = self.validated(request.data, RevertSerializer)["revision"]
-        return self._answer(flag_changes.revert_flag(**self._write(flag_key), revision=revision))
+        return self._answer(revert_flag(**self._write(flag_key), revision=revision))
 
     def _write(self, key: str) -> dict[str, Any]:
         return {"key": key, "environment": self.environment, "if_match": self.if_match, **self.provenance}

@@ -27,6 +27,7 @@ from flags.api.segment_serializers import (
     SegmentUsersSerializer,
 )
 from flags.changes import segment_changes
+from flags.changes.reversion import revert_segment
 from flags.models import Segment, SegmentQuerySet
 
 
@@ -148,7 +149,7 @@ class SegmentViewSet(ApiViewSet):
     def revert(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         revision = self.validated(request.data, RevertSerializer)["revision"]
-        return self._answer(segment_changes.revert_segment(**self._write(segment_key), revision=revision))
+        return self._answer(revert_segment(**self._write(segment_key), revision=revision))
 
     @operation(
         "delete_segment",

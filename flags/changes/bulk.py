@@ -1,33 +1,33 @@
 """Write many flags and segments at once: one change for each that differs, or none at all.
 
-Everything is read, checked and turned into statements first, so that the transaction is short.
+Promotions, imports, undos, and what people do with the flags that they have selected. Everything is read, checked and
+turned into statements first, so that the transaction is short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
-from config.change_log.writing import Basis, NewChange, PreparedChanges, Writing
+from config.change_log.writing import Actor, Basis, NewChange, PreparedChanges, Writing, write_prepared
 from config.database import insertion
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
-from flags.changes import flag_changes, references, segment_changes
+from flags.changes import references, segment_changes
 from flags.changes.documents import (
+    FlagChange,
+    Origin,
     Stamp,
     States,
+    change_flag,
     common_values,
     documents,
-    flag_statements,
     new_flag,
-    set_common,
-    state_statements,
-    tag_statements,
-    with_states,
+    statements,
 )
 from flags.changes.driven_rules import (
     require_driven_rule_kept,
@@ -35,20 +35,13 @@ from flags.changes.driven_rules import (
     require_not_driven,
     with_driven_rule,
 )
-from flags.changes.properties import OFF, Values, common_document, differing, in_environment, validate, values_of
+from flags.changes.properties import OFF, Values, differing, in_environment, validate, values_of
 from flags.models import Flag, FlagTag, Segment
 from flags.validation.rules import MOST_RULES
 
 _ANYWHERE = ""
 _MOST_IDS = 1000
 """In one statement."""
-
-
-class Origin(NamedTuple):
-    """What a flag or segment that comes back keeps of the time before it was deleted."""
-
-    id: UUID
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +160,50 @@ def prepare(
     return _prepared(basis, changed_segments, changed_flags, environments)
 
 
+def switch_flags(
+    *, keys: Collection[str], enabled: bool, environment: Environment, actor: Actor, at: datetime, reason: str = ""
+) -> None:
+    """Switch flags on or off in an environment. Those that are so already stay unchanged. Raises ValidationFailed."""
+
+    def switched(entry: FlagEntry) -> FlagEntry:
+        state = {**entry.states[environment.key], "enabled": enabled}
+        return replace(entry, states={environment.key: state})
+
+    _write_selected(keys, environment, switched, {"actor": actor, "at": at, "reason": reason})
+
+
+def archive_flags(
+    *,
+    keys: Collection[str],
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
+    is_dry_run: bool = False,
+) -> None:
+    """Archive flags, which turns them off everywhere.
+
+    It is refused as a whole if any of them is driven by an experiment, needed by another flag that stays, or on in
+    another environment. Raises ValidationFailed. A dry run only checks.
+    """
+    common = {"actor": actor, "at": at, "reason": reason, "is_dry_run": is_dry_run}
+    _write_selected(keys, environment, lambda entry: replace(entry, is_archived=True), common)
+
+
+def _write_selected(
+    keys: Collection[str],
+    environment: Environment,
+    change: Callable[[FlagEntry], FlagEntry],
+    common: Mapping[str, object],
+) -> None:
+    def prepare_selected(basis: Basis) -> Write:
+        here = environment.key
+        current = [entry_of(document, here, here) for _, document in documents(keys).values()]
+        return prepare(basis, flags=[change(entry) for entry in current])
+
+    write_prepared(prepare_selected, **common)  # type: ignore[arg-type]  # the actor, the time, the reason and a dry run
+
+
 @dataclass(frozen=True, slots=True)
 class _ChangedSegment:
     """A segment as it will be."""
@@ -180,27 +217,6 @@ class _ChangedSegment:
     @property
     def change(self) -> NewChange:
         return NewChange(segment_changes.KIND, self.segment.pk, self.segment.key, self.before, self.after)
-
-
-@dataclass(frozen=True, slots=True)
-class _ChangedFlag:
-    """A flag as it will be, and what of it must be written: all values if it is new, otherwise those that differ."""
-
-    flag: Flag
-    common: Values
-    states: States
-    stamp: Stamp
-    before: Document | None
-    after: Document
-
-    @property
-    def environment(self) -> str:
-        """The key of the only environment that changes. A change of what all environments share has none."""
-        return next(iter(self.states)) if len(self.states) == 1 and not self.common else ""
-
-    @property
-    def change(self) -> NewChange:
-        return NewChange(flag_changes.KIND, self.flag.pk, self.flag.key, self.before, self.after, self.environment)
 
 
 def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence[_ChangedSegment]:
@@ -228,31 +244,18 @@ def _changed_flags(
     existing: Mapping[str, tuple[Flag, Document]],
     environments: Collection[str],
     first: Stamp,
-) -> Sequence[_ChangedFlag]:
-    changed: list[_ChangedFlag] = []
+) -> Sequence[FlagChange]:
+    changed: list[FlagChange] = []
     for key, entry in entries.items():
         stamp = replace(first, version=first.version + len(changed))
         flag, before = existing.get(key, (None, None))
         states = _differing_states(entry, before, environments)
         common = _differing_values(entry, flag, before, stamp)
-        if common or states:
-            changed.append(_changed_flag(entry, flag, common, states, stamp, before))
+        if flag is None or before is None:
+            changed.append(new_flag(key, common, states, stamp, entry.origin))
+        elif common or states:
+            changed.append(change_flag(flag, before, common, states, stamp))
     return changed
-
-
-def _changed_flag(
-    entry: FlagEntry, flag: Flag | None, common: Values, states: States, stamp: Stamp, before: Document | None
-) -> _ChangedFlag:
-    document = before or {"states": {}}
-    if flag is None:
-        flag = new_flag(entry.key, common, stamp)
-        flag.pk, flag.created_at = entry.origin or (flag.pk, flag.created_at)
-    elif common or len(states) > 1:  # a change of several environments belongs to all of them
-        set_common(flag, common, stamp)
-    if common:
-        tags = common.get("tags", document.get("tags", []))
-        document = {**common_document(flag, tags), "states": document["states"]}
-    return _ChangedFlag(flag, common, states, stamp, before, with_states(document, states))
 
 
 def _differing_states(entry: FlagEntry, before: Document | None, environments: Collection[str]) -> States:
@@ -275,23 +278,18 @@ def _differing_values(entry: FlagEntry, flag: Flag | None, before: Document | No
 def _prepared(
     basis: Basis,
     segments: Sequence[_ChangedSegment],
-    flags: Sequence[_ChangedFlag],
+    flags: Sequence[FlagChange],
     environments: Mapping[str, Environment],
 ) -> Write:
-    changes = [*(changed.change for changed in segments), *(changed.change for changed in flags)]
-    tags = {changed.flag.pk: changed.common["tags"] for changed in flags if "tags" in changed.common}
-    states = ((changed.flag, changed.states, changed.stamp) for changed in flags)
-    statements = [
-        *segment_changes.staged_statements(changed.segment for changed in segments),
-        *flag_statements((changed.flag for changed in flags if not changed.environment), insertion.stage),
-        *tag_statements(tags, insertion.stage),
-        *state_statements(states, environments, insertion.stage),
-    ]
+    changes = [*(changed.change for changed in segments), *(changed.log_entry for changed in flags)]
     return Write(
         written=[Written(change.kind, change.key, change.before, change.after) for change in changes if change.after],
         _changes=basis.prepare(changes, insertion.stage),
         _retagged=[changed.flag.pk for changed in flags if "tags" in changed.common and changed.before],
-        _statements=statements,
+        _statements=[
+            *segment_changes.staged_statements(changed.segment for changed in segments),
+            *statements(flags, environments, insertion.stage),
+        ],
         _segments_with_other_members=[changed.segment.key for changed in segments if changed.has_other_members],
     )
 
@@ -333,7 +331,7 @@ def _unknown_environments(entry: FlagEntry, environments: Collection[str]) -> It
             yield Detail(f"{entry.field}.environments.{key}", DetailCode.UNKNOWN_REFERENCE, message)
 
 
-def _check_flag(entry: FlagEntry, changed: _ChangedFlag, lookup: references.Lookup) -> Iterator[Detail]:
+def _check_flag(entry: FlagEntry, changed: FlagChange, lookup: references.Lookup) -> Iterator[Detail]:
     """Check a flag that will be written, among all others that will be."""
     before, after = changed.before, changed.after
     details: dict[Detail, None] = {}
@@ -355,7 +353,7 @@ def _check_flag(entry: FlagEntry, changed: _ChangedFlag, lookup: references.Look
         yield from _check_archiving(entry, changed, lookup)
 
 
-def _check_archiving(entry: FlagEntry, changed: _ChangedFlag, lookup: references.Lookup) -> Iterator[Detail]:
+def _check_archiving(entry: FlagEntry, changed: FlagChange, lookup: references.Lookup) -> Iterator[Detail]:
     field = f"{entry.field}.archived"
     states = changed.after["states"]
     if on := sorted(key for key in states.keys() - entry.states.keys() if states[key]["enabled"]):

@@ -1,13 +1,20 @@
-"""Read and write the rows of a flag, and make their document. `flag_changes` and `bulk` check and log the writes."""
+"""The rows of a flag and its document: reading both, and the change of one flag, which every write of flags makes.
+
+The writes themselves, with their checks, are in `flag_changes` and `bulk`.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db.models import F
+
+from config.change_log.writing import NewChange, Writing
 from config.database import insertion
 from config.documents import Document
 from config.models import Environment
@@ -15,6 +22,7 @@ from config.slugs import is_key
 from flags.changes.properties import Values, common_document
 from flags.models import Flag, FlagState, FlagTag
 
+KIND = "flag"
 States = Mapping[str, Document]
 """Whether the flag is on, and its rules, by the key of the environment."""
 
@@ -31,6 +39,93 @@ class Stamp:
 
     at: datetime
     version: int
+
+
+class Origin(NamedTuple):
+    """What a flag or segment that comes back keeps of the time before it was deleted."""
+
+    id: UUID
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FlagChange:
+    """A flag as it will be, and what of it must be written: all values if it is new, otherwise those that differ."""
+
+    flag: Flag
+    common: Values
+    states: States
+    stamp: Stamp
+    before: Document | None
+    after: Document
+
+    @property
+    def environment(self) -> str:
+        """The key of the only environment that changes. A change of what all environments share has none."""
+        return next(iter(self.states)) if len(self.states) == 1 and not self.common else ""
+
+    @property
+    def log_entry(self) -> NewChange:
+        return NewChange(KIND, self.flag.pk, self.flag.key, self.before, self.after, self.environment)
+
+    def save(self, environments: Mapping[str, Environment]) -> None:
+        """Save the rows that differ, for a caller that checks them and then appends the change to the log."""
+        if self.before and "tags" in self.common:
+            FlagTag.objects.filter(flag_id=self.flag.pk).delete()
+        insertion.execute(statements([self], environments))
+
+    def append_to(self, log: Writing) -> None:
+        log.append_prepared(log.prepare([self.log_entry]))
+
+
+def new_flag(key: str, common: Values, states: States, stamp: Stamp, origin: Origin | None = None) -> FlagChange:
+    """Return the change that makes a flag."""
+    columns = {name: value for name, value in common.items() if name != "tags"}
+    flag = Flag(key=key, created_at=stamp.at, common_updated_at=stamp.at, common_version=stamp.version, **columns)
+    flag.pk, flag.created_at = origin or (flag.pk, flag.created_at)
+    after = with_states({**common_document(flag, common.get("tags", [])), "states": {}}, states)
+    return FlagChange(flag, common, states, stamp, None, after)
+
+
+def change_flag(flag: Flag, before: Document, common: Values, states: States, stamp: Stamp) -> FlagChange:
+    """Give a flag, which has this document, the values and states that differ, and return the change."""
+    after = before
+    if common or len(states) > 1:  # a change of several environments belongs to all of them
+        columns = {name: value for name, value in common.items() if name != "tags"}
+        for name, value in {**columns, "common_updated_at": stamp.at, "common_version": stamp.version}.items():
+            setattr(flag, name, value)
+    if common:
+        tags = common.get("tags", before.get("tags", []))
+        after = {**common_document(flag, tags), "states": before["states"]}
+    return FlagChange(flag, common, states, stamp, before, with_states(after, states))
+
+
+def statements(
+    changes: Sequence[FlagChange], environments: Mapping[str, Environment], make: insertion.Make = insertion.prepare
+) -> Iterator[insertion.Statement]:
+    """Make the statements that save changes of flags. The caller deletes the tags that are replaced before."""
+    flags = [[getattr(change.flag, name) for name in _FLAG_COLUMNS] for change in changes if not change.environment]
+    yield from make(Flag, _FLAG_COLUMNS, flags, insertion.replacing(("id",), _FLAG_COLUMNS))
+    tags = [(change.flag.pk, name) for change in changes for name in change.common.get("tags", ())]
+    yield from make(FlagTag, ("flag_id", "name"), tags, "")
+    states = [
+        (change.flag.pk, environments[key].pk, state["enabled"], state["rules"], change.stamp.at, change.stamp.version)
+        for change in changes
+        for key, state in change.states.items()
+    ]
+    then = insertion.replacing(("flag_id", "environment_id"), _STATE_COLUMNS)
+    yield from make(FlagState, _STATE_COLUMNS, states, then)
+
+
+def read_flag(key: str) -> tuple[Flag, Document] | None:
+    """Return a flag and its document. It takes two queries, one of them for the tags."""
+    states = {"enabled": F("states__enabled"), "stored_rules": F("states__rules")}
+    rows: list[Any] = list(Flag.objects.filter(key=key).annotate(environment=F("states__environment__key"), **states))
+    if not rows:
+        return None
+    by_environment = {row.environment: {"enabled": row.enabled, "rules": row.rules} for row in rows if row.environment}
+    flag: Flag = rows[0]
+    return flag, _document(flag, flag.tags, dict(sorted(by_environment.items())))
 
 
 def document(flag: Flag) -> Document:
@@ -80,79 +175,6 @@ def common_values(values: Values) -> Values:
 def state_values(values: Values) -> Document:
     """Return the values that belong to one environment."""
     return {name: values[name] for name in _OF_A_STATE}
-
-
-def new_flag(key: str, common: Values, stamp: Stamp) -> Flag:
-    """Return a new flag, without tags and states, for a caller that saves it."""
-    columns = {name: value for name, value in common.items() if name != "tags"}
-    return Flag(key=key, created_at=stamp.at, common_updated_at=stamp.at, common_version=stamp.version, **columns)
-
-
-def set_common(flag: Flag, new: Values, stamp: Stamp) -> Sequence[str]:
-    """Give a flag new values that all environments share, except for tags, and return the names of its columns for a
-    caller that saves them.
-    """
-    columns = {name: value for name, value in new.items() if name != "tags"}
-    columns |= {"common_updated_at": stamp.at, "common_version": stamp.version}
-    for name, value in columns.items():
-        setattr(flag, name, value)
-    return list(columns)
-
-
-def insert(key: str, common: Values, stamp: Stamp) -> Flag:
-    """Insert a flag, without states, and return it."""
-    flag = new_flag(key, common, stamp)
-    insertion.execute([*flag_statements([flag]), *tag_statements({flag.pk: common["tags"]})])
-    return flag
-
-
-def save_common(flag: Flag, new: Values, stamp: Stamp) -> None:
-    """Save new values of a flag that all environments share."""
-    if "tags" in new:
-        flag.tag_rows.all().delete()
-        insertion.execute(tag_statements({flag.pk: new["tags"]}))
-    flag.save(update_fields=set_common(flag, new, stamp))
-
-
-def save_states(flag: Flag, states: States, environments: Mapping[str, Environment], stamp: Stamp) -> None:
-    """Save new states of a flag in some environments. Those of other environments stay unchanged."""
-    insertion.execute(state_statements([(flag, states, stamp)], environments))
-
-
-def flag_statements(flags: Iterable[Flag], make: insertion.Make = insertion.prepare) -> Iterable[insertion.Statement]:
-    """Make statements that save flags, new and changed ones, without tags and states."""
-    rows = [[getattr(flag, name) for name in _FLAG_COLUMNS] for flag in flags]
-    return make(Flag, _FLAG_COLUMNS, rows, insertion.replacing(("id",), _FLAG_COLUMNS))
-
-
-def tag_statements(
-    tags: Mapping[UUID, Sequence[str]], make: insertion.Make = insertion.prepare
-) -> Iterable[insertion.Statement]:
-    """Make statements that insert tags, given by flag. The caller deletes old ones before."""
-    rows = [(flag_id, name) for flag_id, names in tags.items() for name in names]
-    return make(FlagTag, ("flag_id", "name"), rows, "")
-
-
-def state_statements(
-    new: Iterable[tuple[Flag, States, Stamp]],
-    environments: Mapping[str, Environment],
-    make: insertion.Make = insertion.prepare,
-) -> Iterable[insertion.Statement]:
-    """Make statements that save new states of flags."""
-    rows = [
-        (flag.pk, environments[key].pk, state["enabled"], state["rules"], stamp.at, stamp.version)
-        for flag, states, stamp in new
-        for key, state in states.items()
-    ]
-    then = insertion.replacing(("flag_id", "environment_id"), _STATE_COLUMNS)
-    return make(FlagState, _STATE_COLUMNS, rows, then)
-
-
-def save_state(flag: Flag, state: Document, environment: Environment, stamp: Stamp) -> None:
-    """Save a new state of a flag that was read `in_environment`, and update the object to match."""
-    save_states(flag, {environment.key: state}, {environment.key: environment}, stamp)
-    flag.enabled, flag.stored_rules = state["enabled"], state["rules"]
-    flag.updated_at, flag.version = stamp.at, stamp.version
 
 
 def _document(flag: Flag, tags: list[str], states: States) -> Document:

@@ -7,27 +7,27 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from config.change_log.history import filter_visible
 from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
-from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
-from config.models import Change, Environment
+from config.errors import Detail, DomainError, ErrorCode
+from config.models import Environment
 from config.slugs import check_key, is_key
 from flags.changes import driven_rules, references
+from flags.changes.documents import KIND as KIND
 from flags.changes.documents import (
     Stamp,
+    change_flag,
     common_values,
-    insert,
-    save_common,
-    save_state,
-    save_states,
+    new_flag,
+    read_flag,
     state_values,
     with_state,
 )
 from flags.changes.documents import document as document
 from flags.changes.properties import (
     NEW,
+    OFF,
     Values,
     differing,
     in_environment,
@@ -38,7 +38,6 @@ from flags.changes.properties import (
 )
 from flags.models import Flag, Usage, hour_of
 
-KIND = "flag"
 _DECISIVE = frozenset(
     {"type", "variants", "off_variant", "default_variant", "schema", "prerequisites", "client_visible"}
 )
@@ -68,12 +67,16 @@ def create_flag(
         if Flag.objects.filter(key=key).exists():
             message = f"A flag with the key {key} exists already; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        _insert(log, key, environment, accepted)
-        flag = get_flag(key, environment)
-        after = document(flag)
-        references.check_flag(in_environment(after, environment.key))
-        log.append(KIND, object_id=flag.pk, key=key, before=None, after=after)
-        return flag
+        environments = {row.key: row for row in Environment.objects.all()}
+        states = {
+            row.key: {"enabled": accepted["enabled"] and row.pk == environment.pk, "rules": accepted["rules"]}
+            for row in environments.values()
+        }
+        new = new_flag(key, common_values(accepted), states, Stamp(log.at, log.next_revision()))
+        new.save(environments)
+        references.check_flag(in_environment(new.after, environment.key))
+        new.append_to(log)
+        return get_flag(key, environment)
 
 
 def update_flag(
@@ -93,7 +96,24 @@ def update_flag(
     or flags name a removed variant.
     """
     with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
-        return _change(log, flag, environment, changes)
+        return change(log, flag, environment, changes)
+
+
+def switch_flag(
+    *, key: str, enabled: bool, environment: Environment, actor: Actor, at: datetime, reason: str = ""
+) -> None:
+    """Switch a flag on or off in an environment. One that does not exist by now, or is so already, stays as it is."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        found = read_flag(key)
+        if found is None:
+            return
+        flag, before = found
+        state = before["states"].get(environment.key, OFF)
+        if state["enabled"] is not enabled:
+            states = {environment.key: {**state, "enabled": enabled}}
+            changed = change_flag(flag, before, {}, states, Stamp(log.at, log.next_revision()))
+            changed.save({environment.key: environment})
+            changed.append_to(log)
 
 
 def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any]) -> Document:
@@ -119,35 +139,6 @@ def check_new(*, key: str, environment: Environment, values: Mapping[str, Any]) 
     after = in_environment(with_state(decisive, environment.key, state_values(accepted)), environment.key)
     references.check_flag(after)
     return after
-
-
-def revert_flag(
-    *,
-    key: str,
-    revision: int,
-    environment: Environment,
-    actor: Actor,
-    at: datetime,
-    if_match: str | None = None,
-    reason: str = "",
-) -> Flag:
-    """Restore a flag to a revision, in this environment and in what all environments share. It does not archive.
-
-    It is an edit, and refused like any other edit, for example if the flag needed a segment that no
-    longer exists. The revision must be in the history of this environment.
-    """
-    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
-        own = filter_visible(Change.objects.of_key(KIND, key), environment.key)
-        change = own.filter(revision=revision).first()
-        if change is None or change.after is None:
-            message = (
-                "Must be a revision in the history of this flag in this environment, after which the flag existed."
-            )
-            raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
-        then = values_of(change.after, environment.key)
-        rules = driven_rules.with_driven_rule(flag.rules, then["rules"])
-        with reported_at("revision"):
-            return _change(log, flag, environment, {**then, "rules": rules})
 
 
 def archive_flag(
@@ -244,18 +235,8 @@ def _accepted(key: str, values: Mapping[str, Any], details_of_key: list[Detail] 
     return validate(key, merged, details_of_key)
 
 
-def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:
-    stamp = Stamp(log.at, log.next_revision())
-    flag = insert(key, common_values(values), stamp)
-    environments = {row.key: row for row in Environment.objects.all()}
-    states = {
-        key: {"enabled": values["enabled"] and row.pk == environment.pk, "rules": values["rules"]}
-        for key, row in environments.items()
-    }
-    save_states(flag, states, environments, stamp)
-
-
-def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
+def change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
+    """Merge `changes` into a flag and append its change, as `update_flag` does."""
     before = document(flag)
     old = values_of(before, environment.key)
     values = _validated(before, old, changes)
@@ -264,23 +245,21 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
         return flag
     if not _DECISIVE.isdisjoint(new):
         log.actor.require_common("Variants, schemas, prerequisites and clientVisible of flags")
+    common, state = common_values(new), state_values(values)
+    states = {environment.key: state} if common.keys() != new.keys() else {}
     stamp = Stamp(log.at, log.next_revision())
-    common = common_values(new)
-    if common:
-        save_common(flag, common, stamp)
-    state = state_values(values)
-    if common.keys() != new.keys():
-        save_state(flag, state, environment, stamp)
-    changed = get_flag(flag.key, environment) if common else flag
-    after = document(changed) if common else with_state(before, environment.key, state)
+    changed = change_flag(flag, before, common, states, stamp)
+    changed.save({environment.key: environment})
     if new.keys() & {"rules", "prerequisites"}:
-        references.check_flag(in_environment(after, environment.key))
+        references.check_flag(in_environment(changed.after, environment.key))
     if "variants" in new:
-        references.require_variants_not_needed(after, {environment.key})
-    # A change of what all environments share belongs to no single environment.
-    touched = "" if common else environment.key
-    log.append(KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
-    return changed
+        references.require_variants_not_needed(changed.after, {environment.key})
+    changed.append_to(log)
+    if common:
+        return get_flag(flag.key, environment)
+    flag.enabled, flag.stored_rules = state["enabled"], state["rules"]
+    flag.updated_at, flag.version = stamp.at, stamp.version
+    return flag
 
 
 def _validated(before: Document, old: Values, changes: Mapping[str, Any]) -> Values:
@@ -291,11 +270,11 @@ def _validated(before: Document, old: Values, changes: Mapping[str, Any]) -> Val
 
 
 def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:
-    before = document(flag)
-    save_common(flag, {"archived_at": moment}, Stamp(log.at, log.next_revision()))
-    changed = get_flag(flag.key, environment)
-    log.append(KIND, object_id=flag.pk, key=flag.key, before=before, after=document(changed))
-    return changed
+    stamp = Stamp(log.at, log.next_revision())
+    changed = change_flag(flag, document(flag), {"archived_at": moment}, {}, stamp)
+    changed.save({})
+    changed.append_to(log)
+    return get_flag(flag.key, environment)
 
 
 def _require_off_elsewhere(flag: Flag, environment: Environment) -> None:

@@ -14,7 +14,7 @@ from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.database import insertion
 from config.documents import Document, is_same
-from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet, kinds_of
 from config.slugs import check_description, check_key, is_key
 from flags.changes import references
@@ -25,6 +25,7 @@ from flags.validation.rules import check_user_ids
 
 KIND, MEMBERS_KIND = SEGMENT, SEGMENT_MEMBERS
 _NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}
+_NAMES = {"user_ids": "userIds"}
 _MEMBERSHIP = frozenset({"conditions", "user_ids"})
 _COLUMNS = tuple(field.attname for field in Segment._meta.concrete_fields)
 
@@ -66,28 +67,11 @@ def update_segment(
 ) -> Segment:
     """Merge `changes` (description, conditions, user_ids) into a segment. Equal values change nothing."""
     with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
-        return _change(log, segment, changes)
+        return change(log, segment, changes)
 
 
-def revert_segment(
-    *, key: str, revision: int, actor: Actor, at: datetime, if_match: str | None = None, reason: str = ""
-) -> Segment:
-    """Restore a segment to a revision of its history.
-
-    It is an edit, and refused like any other edit, for example if the segment needed another one that
-    no longer exists.
-    """
-    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
-        then = document_at(key, revision)
-        if then is None:
-            message = "Must be a revision in the history of this segment, after which the segment existed."
-            raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
-        values = {"description": then["description"], "conditions": then["conditions"], "user_ids": then["userIds"]}
-        with reported_at("revision"):
-            return _change(log, segment, values)
-
-
-def _change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segment:
+def change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segment:
+    """Merge `changes` into a segment and append its change, as `update_segment` does."""
     before = document(segment)
     values = validate(segment.key, changes, to={name: getattr(segment, name) for name in _NEW})
     new = _save(segment, values, Stamp(log.at, log.next_revision()))
@@ -258,6 +242,11 @@ def _save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[
     if new:
         segment.save(update_fields=[*new, "updated_at", "version"])
     return new
+
+
+def values_of(document: Document) -> Mapping[str, Any]:
+    """Return the values of a segment from its document."""
+    return {name: document[_NAMES.get(name, name)] for name in _NEW}
 
 
 def validate(

@@ -15,7 +15,7 @@ from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment
 from flags.changes import references
-from flags.changes.documents import Stamp, document, save_states, state_values, with_state
+from flags.changes.documents import Stamp, change_flag, document, state_values, with_state
 from flags.changes.driven_rules import Rules, driving_experiment, locked_rules, own_rules
 from flags.changes.flag_changes import KIND, get_flag
 from flags.changes.properties import in_environment, validate, values_of
@@ -189,10 +189,11 @@ def _write(log: Writing, flag: Flag, environment: Environment, rules: Rules, *, 
     if is_same(flag.rules, list(rules)) and flag.enabled is enabled:
         return
     before = document(flag)
-    state, after = _changed(flag, environment, rules, enabled=enabled)
+    state, _ = _changed(flag, environment, rules, enabled=enabled)
     stamp = Stamp(log.at, log.next_revision())
-    save_states(flag, {environment.key: state}, {environment.key: environment}, stamp)
-    log.append(KIND, object_id=flag.pk, key=flag.key, environment=environment.key, before=before, after=after)
+    changed = change_flag(flag, before, {}, {environment.key: state}, stamp)
+    changed.save({environment.key: environment})
+    changed.append_to(log)
 
 
 def _rules_with(flag: Flag, environment: Environment, rule: Document, position: int) -> Rules:

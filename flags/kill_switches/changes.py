@@ -18,8 +18,8 @@ from config.keys.api_keys import digest
 from config.models import Environment, Source
 from config.slugs import check_name
 from config.timestamps import format_timestamp
+from flags.changes.bulk import switch_flags
 from flags.changes.documents import documents
-from flags.changes.together import switch_flags
 from flags.models import Flag, KillSwitch
 
 KIND = "kill_switch"

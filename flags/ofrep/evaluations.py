@@ -1,6 +1,6 @@
-"""Evaluating flags for a request of OFREP. The views and the fast lane call the same functions.
+"""Evaluating flags for a request of OFREP, by the views and by the fast lane.
 
-They do not read the database, except for users of flags that an experiment drives.
+Evaluations do not read the database, except for users of flags that an experiment drives.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
+import msgspec
 from django.conf import settings
 from django.http import HttpRequest
 from msgspec import UNSET
 
 from config.api.authentication import Caller
 from config.models import Scope
+from config.serving.fast_lane import Call, Reply
 from flags import snapshot
 from flags.engine.types import Attributes, Context, Flag
 from flags.experiment_rule import exposures
@@ -27,7 +29,7 @@ from flags.ofrep.answers import (
     answer_flag,
     answer_flags,
 )
-from flags.ofrep.client_state import Offer, etag
+from flags.ofrep.client_state import Offer, etag, matches
 from flags.ofrep.users import read_filter, read_user
 from flags.snapshot import flag_not_found
 from flags.usage import counting
@@ -125,3 +127,25 @@ def _flags_to_evaluate(flags: Mapping[str, Flag], attributes: Attributes) -> Ite
     keys = read_filter(attributes)
     candidates = flags.values() if keys is None else (flags[key] for key in keys if key in flags)
     return (flag for flag in candidates if "archivedAt" not in flag.source)
+
+
+# --- in the fast lane ------------------------------------------------------------------------------------------------
+
+
+def answer_evaluate(call: Call) -> Reply:
+    context = context_of(call.json(), call.caller, call.now)
+    with call.using_database(if_needed=snapshot.needs_database(call.caller.environment, call.key)):
+        answer = evaluate_one(context, call.key, call.caller)
+    return Reply(msgspec.json.encode(answer))
+
+
+def answer_evaluate_all(call: Call) -> Reply:
+    context = context_of(call.json(), call.caller, call.now)
+    if_none_match = call.environ.get("HTTP_IF_NONE_MATCH")
+    offer = offer_to(call.caller, call.like, context, if_none_match)
+    with call.using_database(if_needed=snapshot.needs_database(call.caller.environment)):
+        evaluation = EvaluationOfAll(context, call.caller, offer)
+    headers = {"ETag": evaluation.etag}
+    if matches(if_none_match, headers["ETag"]):
+        return Reply(b"", headers, status=304)
+    return Reply(msgspec.json.encode(evaluation.answer()), headers)

@@ -16,12 +16,20 @@ from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
+from config.serving.fast_lane import Fast
 from flags.engine.evaluation import TargetingKeyMissing
 from flags.engine.types import Context
 from flags.ofrep import client_state, failures, openapi
 from flags.ofrep.answers import answer_missing_key
 from flags.ofrep.client_state import matches
-from flags.ofrep.evaluations import EvaluationOfAll, context_of, evaluate_one, offer_to
+from flags.ofrep.evaluations import (
+    EvaluationOfAll,
+    answer_evaluate,
+    answer_evaluate_all,
+    context_of,
+    evaluate_one,
+    offer_to,
+)
 from flags.usage import counting
 
 
@@ -45,6 +53,7 @@ class OfrepViewSet(ApiViewSet):
         "evaluate": Access(Scope.CLIENT, "flags.view_flag"),
         "evaluate_all": Access(Scope.CLIENT, "flags.view_flag"),
     }
+    fast_lane = {"evaluate": Fast(answer_evaluate), "evaluate_all": Fast(answer_evaluate_all)}
     answers_from_memory = evaluates = ("evaluate", "evaluate_all")
     lookup_url_kwarg = "flag_key"
     renderer_classes = [BareRenderer]

@@ -1,7 +1,7 @@
 """Store the counts: a thread of each worker adds them to the database every few seconds.
 
-A process that ends stores its counts first. A process that is killed loses those of the last
-seconds.
+A process that ends stores its counts first. A process that is killed loses those of the last seconds, and so does one
+whose connection breaks during COMMIT.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DataError, Error, IntegrityError, connection
+from django.db import DataError, Error, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from config.database.insertion import insert
-from config.database.unconfirmed import Unconfirmed, traceable_transaction, was_committed
 from config.logs.outages import OutageLog
 from flags.models import LastUse, Usage
 from flags.recent_users.noting import Notebook, notebook
@@ -54,37 +53,25 @@ class Storage:
         self._outages = OutageLog(
             logger, failing="Cannot store the usage of flags", working="The usage of flags is stored again"
         )
-        self._unconfirmed: tuple[str, Mapping[datetime, Counts]] | None = None
-        """Counts that may be stored: the number of their transaction, whose COMMIT got no answer."""
+        self._is_committing = False
 
     def store(self) -> None:
         """Store all counts so far, or keep them for the next time if the database is unavailable."""
         taken: Mapping[datetime, Counts] = {}
         try:
-            self._settle()
+            self._is_committing = False
             taken = self._tally.take()
             self._clean(timezone.now())  # first, because nothing may fail after the counts are added
             self._add(taken)
         except (IntegrityError, DataError):  # such as counts of an environment that a replaced database does not have
             logger.exception("The database refused the counts of the usage of flags; they are dropped")
         except (Error, OSError) as error:
-            if isinstance(error, Unconfirmed):
-                self._unconfirmed = error.number, taken
-            else:
+            if not self._is_committing:  # otherwise they may be stored, and nothing is counted twice
                 self._tally.give_back(taken)
             self._outages.fail(error)
             connection.close()
         else:
             self._outages.succeed()
-
-    def _settle(self) -> None:
-        """Find out what became of unconfirmed counts, so that they are stored once."""
-        if self._unconfirmed is not None:
-            number, counts = self._unconfirmed
-            is_stored = was_committed(number)
-            self._unconfirmed = None
-            if not is_stored:
-                self._tally.give_back(counts)
 
     def _add(self, taken: Mapping[datetime, Counts]) -> None:
         rows = sorted(_rows(taken))  # so that all processes lock rows in the same order
@@ -92,10 +79,11 @@ class Storage:
             return
         uses = {(environment, key, outcome): hour for environment, key, hour, outcome, _ in rows}
         newer = {use: hour for use, hour in sorted(uses.items()) if self._last_uses.get(use) != hour}
-        with traceable_transaction():
+        with transaction.atomic():
             insert(Usage, ("environment_id", "flag_key", "hour", "outcome", "count"), rows, _ADD)
             last_uses = [(*use, hour) for use, hour in newer.items()]
             insert(LastUse, ("environment_id", "flag_key", "outcome", "hour"), last_uses, _MOVE_ON)
+            self._is_committing = connection.vendor == "postgresql"  # SQLite has no connection that could break
         self._last_uses |= newer
 
     def _clean(self, now: datetime) -> None:

@@ -8,6 +8,7 @@ import pytest
 from django.core.checks import Error, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.test import override_settings
 
 from config.checks import (
     check_allowed_hosts,
@@ -51,9 +52,8 @@ def test_check__secure_settings__finds_nothing(production: Any) -> None:
     assert complaints() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_check__one_insecure_setting__is_an_error_that_names_it(subtests: pytest.Subtests, production: Any) -> None:
+    for name, value in [
         ("SECRET_KEY", ""),
         ("SECRET_KEY", "x" * 49),
         ("ALLOWED_HOSTS", []),
@@ -68,16 +68,16 @@ def test_check__secure_settings__finds_nothing(production: Any) -> None:
         ("SECURE_HSTS_SECONDS", -1),
         ("SESSION_COOKIE_SECURE", False),
         ("CSRF_COOKIE_SECURE", False),
-    ],
-)
-def test_check__one_insecure_setting__is_an_error_that_names_it(production: Any, name: str, value: Any) -> None:
-    setattr(production, name, value)
-    errors = [
-        complaint for complaint in complaints() if isinstance(complaint, Error) and complaint.id == "halyard.E002"
-    ]
-    assert [error.msg.partition(" ")[0] for error in errors] == [name]
-    with pytest.raises(SystemCheckError, match=f"{name} is insecure with DEBUG off"):
-        call_command("serve", port=0)
+    ]:
+        with subtests.test(name=name, value=value), override_settings(**{name: value}):
+            errors = [
+                complaint
+                for complaint in complaints()
+                if isinstance(complaint, Error) and complaint.id == "halyard.E002"
+            ]
+            assert [error.msg.partition(" ")[0] for error in errors] == [name]
+            with pytest.raises(SystemCheckError, match=f"{name} is insecure with DEBUG off"):
+                call_command("serve", port=0)
 
 
 def test_check__secret_key_of_one_character__is_refused_by_django(production: Any) -> None:
@@ -109,27 +109,23 @@ def test_check__threads__are_one_or_more(settings: Any, threads: int, is_refused
     assert bool(check_threads()) is is_refused
 
 
-@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (0, True), (-1, True), (1_000_001, True)])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "BODY_TIMEOUT",
-        "DATABASE_TIMEOUT",
-        "DATABASE_LONG_TIMEOUT",
-        "DATABASE_CONNECT_TIMEOUT",
-        "DATABASE_IDLE_TIMEOUT",
-    ],
-)
-def test_check__timeouts__are_what_postgresql_can_count(
-    settings: Any, name: str, seconds: int, is_refused: bool
-) -> None:
-    setattr(settings, name, seconds)
-    assert [error.msg for error in check_timeouts()] == [f"{name} must be 1 to 1,000,000 (in seconds)."] * is_refused
+def test_check__timeouts__are_what_postgresql_can_count(subtests: pytest.Subtests) -> None:
+    for seconds, is_refused in [(1, False), (0, True), (-1, True), (1_000_001, True)]:
+        for name in [
+            "BODY_TIMEOUT",
+            "DATABASE_TIMEOUT",
+            "DATABASE_LONG_TIMEOUT",
+            "DATABASE_CONNECT_TIMEOUT",
+            "DATABASE_IDLE_TIMEOUT",
+        ]:
+            with subtests.test(name=name, seconds=seconds), override_settings(**{name: seconds}):
+                assert [error.msg for error in check_timeouts()] == [
+                    f"{name} must be 1 to 1,000,000 (in seconds)."
+                ] * is_refused
 
 
-@pytest.mark.parametrize(
-    ("name", "is_refused"),
-    [
+def test_check__allowed_host__is_a_name_alone(subtests: pytest.Subtests, settings: Any) -> None:
+    for name, is_refused in [
         ("flags.example.com", False),
         (".example.com", False),
         ("127.0.0.1", False),
@@ -140,11 +136,10 @@ def test_check__timeouts__are_what_postgresql_can_count(
         ("flags.example.com/", True),
         ("a b", True),
         ("::1", True),
-    ],
-)
-def test_check__allowed_host__is_a_name_alone(settings: Any, name: str, is_refused: bool) -> None:
-    settings.ALLOWED_HOSTS = ["good.example.com", name]
-    assert [repr(name) in error.msg for error in check_allowed_hosts()] == [True] * is_refused
+    ]:
+        with subtests.test(name=name, is_refused=is_refused):
+            settings.ALLOWED_HOSTS = ["good.example.com", name]
+            assert [repr(name) in error.msg for error in check_allowed_hosts()] == [True] * is_refused
 
 
 @pytest.mark.parametrize(("token", "is_refused"), [("", False), ("aZ09-._~+/=", False), ("a b", True), ("ä", True)])
@@ -153,27 +148,25 @@ def test_check__token_of_metrics__can_be_sent_in_a_header(settings: Any, token: 
     assert bool(check_metrics_token()) is is_refused
 
 
-@pytest.mark.parametrize(("option", "is_refused"), [("sslmode", False), ("pool", False), ("sslmod", True)])
-@pytest.mark.parametrize(("alias", "setting"), [("default", "DATABASE_URL"), ("replica", "REPLICA_URL")])
 def test_check__option_of_the_database__is_known_to_it(
-    settings: Any, monkeypatch: pytest.MonkeyPatch, option: str, is_refused: bool, alias: str, setting: str
+    subtests: pytest.Subtests, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = {"ENGINE": "config.database.postgresql", "OPTIONS": {}}
     monkeypatch.setitem(settings.DATABASES, "default", database)
-    monkeypatch.setitem(settings.DATABASES, alias, {**database, "OPTIONS": {option: "x"}})
-    assert [error.msg for error in check_database_options()] == [
-        f"{setting} has the option {option}, which is unknown."
-    ] * is_refused
+    for option, is_refused in [("sslmode", False), ("pool", False), ("sslmod", True)]:
+        for alias, setting in [("default", "DATABASE_URL"), ("replica", "REPLICA_URL")]:
+            with subtests.test(option=option, alias=alias), monkeypatch.context() as patch:
+                patch.setitem(settings.DATABASES, alias, {**database, "OPTIONS": {option: "x"}})
+                assert [error.msg for error in check_database_options()] == [
+                    f"{setting} has the option {option}, which is unknown."
+                ] * is_refused
 
 
-@pytest.mark.parametrize(
-    ("days", "is_refused"), [(None, False), (1, False), (36_500, False), (0, True), (-1, True), (36_501, True)]
-)
-def test_check__retention_of_events__is_a_day_or_more_or_for_ever(
-    settings: Any, days: int | None, is_refused: bool
-) -> None:
-    settings.EVENT_RETENTION_DAYS = days
-    assert bool(check_event_retention()) is is_refused
+def test_check__retention_of_events__is_a_day_or_more_or_for_ever(subtests: pytest.Subtests, settings: Any) -> None:
+    for days, is_refused in [(None, False), (1, False), (36_500, False), (0, True), (-1, True), (36_501, True)]:
+        with subtests.test(days=days, is_refused=is_refused):
+            settings.EVENT_RETENTION_DAYS = days
+            assert bool(check_event_retention()) is is_refused
 
 
 @pytest.mark.parametrize("url", ["", "https://flags.example.com", "http://10.0.0.1:8001/", "https://example.com/flags"])
@@ -182,9 +175,8 @@ def test_check__address_of_streams__may_be_any_that_a_client_can_open(settings: 
     assert check_stream_url() == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_check__address_of_streams__that_is_none_is_an_error(subtests: pytest.Subtests, settings: Any) -> None:
+    for url in [
         "flags.example.com",
         "//flags.example.com",
         "wss://flags.example.com",
@@ -193,11 +185,10 @@ def test_check__address_of_streams__may_be_any_that_a_client_can_open(settings: 
         "https://a?b=c",
         "https://a:99999",
         "https://u:p@a",
-    ],
-)
-def test_check__address_of_streams__that_is_none_is_an_error(settings: Any, url: str) -> None:
-    settings.STREAM_URL = url
-    assert ["STREAM_URL" in complaint.msg for complaint in check_stream_url()] == [True]
+    ]:
+        with subtests.test(url=url):
+            settings.STREAM_URL = url
+            assert ["STREAM_URL" in complaint.msg for complaint in check_stream_url()] == [True]
 
 
 @pytest.mark.parametrize(("form", "is_refused"), [("text", False), ("json", False), ("xml", True)])

@@ -16,9 +16,11 @@ from django.core.management.base import CommandError
 from config.keys.api_keys import create_key, digest, revoke_key
 from config.management import operator
 from config.models import ApiKey, Change, Environment, Scope, Source
+from config.serving.listening import listen
 from config.timestamps import format_timestamp
 from flags.changes.flag_changes import create_flag
 from tests.conftest import ACTOR, NOON
+from tests.transactions import case_undone
 
 pytestmark = pytest.mark.django_db
 
@@ -71,9 +73,8 @@ class TestCreateKey:
         run("create_key", "--name", "shop", "--scope", "client", "--expires", expires)
         assert ApiKey.objects.get().expires_at == expected
 
-    @pytest.mark.parametrize(
-        ("changed", "message"),
-        [
+    def test_create_key__unacceptable__is_refused_in_one_line(self, subtests):
+        for changed, message in [
             ({"--environment": "moon"}, "Unknown environment 'moon'; use one of: production, staging."),
             ({"--scope": "root"}, "Unknown scope 'root'; use one of: client, server, manage."),
             ({"--expires": "2020-01-31T00:00:00Z"}, "expiresAt: Must be in the future."),
@@ -84,17 +85,16 @@ class TestCreateKey:
             ({"--expires": "9" * 5000 + "d"}, "Cannot read '999"),
             ({"--name": " "}, "name: Must not be empty; say what the key is for"),
             ({"--name": "x" * 201}, "name: Must be at most 200 characters."),
-        ],
-    )
-    def test_create_key__unacceptable__is_refused_in_one_line(self, changed, message):
-        arguments = {"--name": "shop", "--scope": "client", **changed}
-        revision = Change.objects.latest_revision()
-        with pytest.raises(CommandError) as refusal:
-            run("create_key", *(word for pair in arguments.items() for word in pair))
-        assert str(refusal.value).startswith(message)
-        assert "\n" not in str(refusal.value)
-        assert not ApiKey.objects.exists()
-        assert Change.objects.latest_revision() == revision
+        ]:
+            with subtests.test(changed=changed), case_undone():
+                arguments = {"--name": "shop", "--scope": "client", **changed}
+                revision = Change.objects.latest_revision()
+                with pytest.raises(CommandError) as refusal:
+                    run("create_key", *(word for pair in arguments.items() for word in pair))
+                assert str(refusal.value).startswith(message)
+                assert "\n" not in str(refusal.value)
+                assert not ApiKey.objects.exists()
+                assert Change.objects.latest_revision() == revision
 
 
 class TestListKeys:
@@ -237,6 +237,14 @@ class TestSetup:
         assert (Change.objects.latest_revision(), User.objects.get().password) == before
         assert out.startswith("The database is ready: ")
         assert (out.count("\n"), err) == (1, "")
+
+    def test_setup__port_that_is_taken__says_so_and_sets_nothing_up(self):
+        [taken] = listen("127.0.0.1", 0, count=1)
+        with taken, pytest.raises(CommandError, match=r"port \d+: .*Nothing was set up; name another port"):
+            run("setup", "--port", str(taken.getsockname()[1]))
+        assert not User.objects.exists()
+        run("setup", "--port", "0")
+        assert User.objects.exists()
 
     def test_setup__database_in_use__leaves_it_without_demo_data(self):
         run("setup")

@@ -28,9 +28,8 @@ def read(kind: str, text: str | None, default: Any) -> Any:
     return getattr(env, kind)(NAME, default=default)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
-    [
+def test_env__setting_of_its_type__is_taken() -> None:
+    for kind, text, value in [
         ("int", None, 8),
         ("int", "12", 12),
         ("int", "-1", -1),
@@ -52,10 +51,8 @@ def read(kind: str, text: str | None, default: Any) -> Any:
         ("networks", "10.1.0.0/16, ::1", [ip_network("10.1.0.0/16"), ip_network("::1")]),
         ("networks", "", []),
         ("list", "10.0.0.1, ::1,, ", ["10.0.0.1", "::1"]),
-    ],
-)
-def test_env__setting_of_its_type__is_taken(kind: str, text: str | None, value: Any) -> None:
-    assert read(kind, text, 8) == value
+    ]:
+        assert read(kind, text, 8) == value, (kind, text)
 
 
 @pytest.mark.parametrize("text", [None, ""])
@@ -63,9 +60,8 @@ def test_env__number_with_no_default__may_be_left_empty(text: str | None) -> Non
     assert read("int", text, None) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
+def test_env__setting_of_another_type__is_refused_by_name(subtests: pytest.Subtests) -> None:
+    for kind, text, message in [
         ("int", "x", "A_SETTING must be a whole number, not 'x'."),
         ("int", "1.5", "A_SETTING must be a whole number, not '1.5'."),
         ("int", "", "A_SETTING must be a whole number, not ''."),
@@ -89,29 +85,28 @@ def test_env__number_with_no_default__may_be_left_empty(text: str | None) -> Non
         ("time_zone", "Mars", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not 'Mars'."),
         ("time_zone", "Europe", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not 'Europe'."),
         ("time_zone", "../UTC", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not '../UTC'."),
-    ],
-)
-def test_env__setting_of_another_type__is_refused_by_name(kind: str, text: str, message: str) -> None:
-    with pytest.raises(ImproperlyConfigured) as refused:
-        read(kind, text, "UTC")
-    assert str(refused.value) == message
+    ]:
+        with subtests.test(kind=kind, text=text):
+            with pytest.raises(ImproperlyConfigured) as refused:
+                read(kind, text, "UTC")
+            assert str(refused.value) == message
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_env__address_of_no_database__is_refused_and_not_shown(subtests: pytest.Subtests) -> None:
+    for url in [
         "",
         "secret",
         "postgres//secret@host/name",
         "mysql://u:secret@host/name",
         "postgres://u:secret@host:x/name",
         "postgres://u:secret@host",
-    ],
-)
-def test_env__address_of_no_database__is_refused_and_not_shown(url: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"^A_SETTING must be an address such as postgres://") as refused:
-        read("db_url", url, "sqlite:////x")
-    assert "secret" not in str(refused.value)
+    ]:
+        with subtests.test(url=url):
+            with pytest.raises(
+                ImproperlyConfigured, match=r"^A_SETTING must be an address such as postgres://"
+            ) as refused:
+                read("db_url", url, "sqlite:////x")
+            assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -149,23 +144,21 @@ def test_env__missing_file__is_refused_only_if_it_is_named(tmp_path: Path) -> No
         read_file(tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_env__file_that_cannot_be_understood__is_refused_and_not_shown(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings"
+    for content, message in [
         (b"A=1\nPASSWORD = secret", "Line 2 of .* must be NAME=value, or a comment after #"),
         (b"A=1\nsecret", "Line 2 of .* must be NAME=value"),
         (b"A=\xffsecret", "must be a text in UTF-8"),
-    ],
-)
-@pytest.mark.parametrize("is_named", [True, False])
-def test_env__file_that_cannot_be_understood__is_refused_and_not_shown(
-    tmp_path: Path, content: bytes, message: str, is_named: bool
-) -> None:
-    file = tmp_path / "settings"
-    file.write_bytes(content)
-    with pytest.raises(ImproperlyConfigured, match=message) as refused:
-        read_file(file, is_named=is_named)
-    assert "secret" not in str(refused.value)
+    ]:
+        for is_named in [True, False]:
+            with subtests.test(content=content, is_named=is_named):
+                file.write_bytes(content)
+                with pytest.raises(ImproperlyConfigured, match=message) as refused:
+                    read_file(file, is_named=is_named)
+                assert "secret" not in str(refused.value)
 
 
 def test_env__folder_as_file__is_refused(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from config.icons import hide_icons
 ICON = 'class="material-symbols-outlined'
 
 
-@pytest.mark.parametrize(
-    ("source", "hidden"),
-    [
+def test_hide_icons__hides_each_once() -> None:
+    for source, hidden in [
         (f'<span {ICON}">add</span>', f'<span aria-hidden="true" {ICON}">add</span>'),
         (
             f'<div x-on:click="go" {ICON} md-18">add</div>',
@@ -25,13 +24,11 @@ ICON = 'class="material-symbols-outlined'
         (f'<span {ICON}" role="img" aria-label="yes">check</span>', None),
         ('<span class="other">add</span>', None),
         ('<link href="material-symbols-outlined.css">', None),
-    ],
-)
-def test_hide_icons__hides_each_once(source: str, hidden: str | None) -> None:
-    if "{%" in source:
-        hidden = source.replace("<span", '<span aria-hidden="true"')
-    assert hide_icons(source) == (hidden or source)
-    assert hide_icons(hide_icons(source)) == hide_icons(source)
+    ]:
+        if "{%" in source:
+            hidden = source.replace("<span", '<span aria-hidden="true"')
+        assert hide_icons(source) == (hidden or source), (source, hidden)
+        assert hide_icons(hide_icons(source)) == hide_icons(source), (source, hidden)
 
 
 @pytest.mark.parametrize("name", ["unfold/helpers/search.html", "admin/change_list.html", "guide/page.html"])

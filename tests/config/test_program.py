@@ -84,19 +84,16 @@ def test_manage__traceback_wanted__is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
+def test_explain__what_an_operator_can_cause__is_said() -> None:
+    for error, words in [
         (OperationalError("disk full"), "The database does not answer: disk full."),
         (DatabaseError("file is not a database"), "The database cannot be used: file is not a database."),
         (NotSupportedError("PostgreSQL 14 or later is required"), "The database cannot be used: PostgreSQL 14"),
         (PermissionError(13, "Permission denied", "out.csv"), "out.csv: Permission denied."),
         (OSError(28, "No space left on device", "out.csv"), "out.csv: No space left on device."),
         (OSError(36, "File name too long", "xx"), "xx: File name too long."),
-    ],
-)
-def test_explain__what_an_operator_can_cause__is_said(error: Exception, words: str) -> None:
-    assert (program.explain(error, needs_schema=True) or "").startswith(words)
+    ]:
+        assert (program.explain(error, needs_schema=True) or "").startswith(words), error
 
 
 @pytest.mark.django_db

@@ -7,9 +7,8 @@ import pytest
 from config.timestamps import format_timestamp, parse_timestamp
 
 
-@pytest.mark.parametrize(
-    ("text", "moment"),
-    [
+def test_parse__iso_8601__is_that_moment_in_utc() -> None:
+    for text, moment in [
         ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
         ("2026-01-31T12:00:00", datetime(2026, 1, 31, 12, tzinfo=UTC)),
         ("2026-01-31T12:00", datetime(2026, 1, 31, 12, tzinfo=UTC)),
@@ -22,11 +21,9 @@ from config.timestamps import format_timestamp, parse_timestamp
         ("2016-12-31T23:59:60Z", datetime(2017, 1, 1, tzinfo=UTC)),
         ("2017-01-01T05:29:60.5+05:30", datetime(2017, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)),
         ("0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC)),
-    ],
-)
-def test_parse__iso_8601__is_that_moment_in_utc(text: str, moment: datetime) -> None:
-    assert parse_timestamp(text) == moment
-    assert parse_timestamp(text).utcoffset() == timedelta(0)
+    ]:
+        assert parse_timestamp(text) == moment, (text, moment)
+        assert parse_timestamp(text).utcoffset() == timedelta(0), (text, moment)
 
 
 def test_parse__date_as_an_end__is_its_last_instant() -> None:
@@ -37,9 +34,8 @@ def test_parse__moment_as_an_end__is_itself() -> None:
     assert parse_timestamp("2026-01-31T12:00Z", end_of_day=True) == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_parse__anything_else__raises_value_error(subtests: pytest.Subtests) -> None:
+    for text in [
         "",
         "yesterday",
         "2026-02-30",
@@ -64,11 +60,9 @@ def test_parse__moment_as_an_end__is_itself() -> None:
         "٢٠٢٦-01-31",
         "2026-01-31T12:00:00Zulu",
         "1769860800",
-    ],
-)
-def test_parse__anything_else__raises_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        parse_timestamp(text)
+    ]:
+        with subtests.test(text=text), pytest.raises(ValueError, match=r".+"):
+            parse_timestamp(text)
 
 
 def test_format__any_offset__is_utc_with_microseconds() -> None:

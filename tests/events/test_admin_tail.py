@@ -18,7 +18,7 @@ HERE = {"environment": "production"}
 
 
 def test_tail__from_a_position__has_what_arrived_with_its_links(
-    production: Environment, django_assert_num_queries: Any
+    production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     EventFactory(name="old")
     client = sign_in()
@@ -27,7 +27,7 @@ def test_tail__from_a_position__has_what_arrived_with_its_links(
     event = EventFactory(
         name="b&b", user_id="a/b", timestamp=NOON, properties={"revenue": 5, "experimentId": "e", "variant": "v"}
     )
-    with django_assert_num_queries(5):  # session, user, environments, position, events
+    with django_assert_max_num_queries(5):  # session, user, environments, position, events
         answer = client.get(TAIL, {**HERE, "after": first["position"]})
     assert "no-store" in answer["Cache-Control"]
     assert {
@@ -42,9 +42,9 @@ def test_tail__from_a_position__has_what_arrived_with_its_links(
     } in answer.json()["events"]
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
+def test_tail__bad_request__is_refused_in_words(subtests: pytest.Subtests, db: None) -> None:
+    client = sign_in()
+    for query, status, words in [
         ({**HERE, "after": "x"}, 400, "after: Must be the position of the last answer."),
         ({**HERE, "after": "-1"}, 400, "after: Must be the position of the last answer."),
         ({**HERE, "after": "1 2:3:4 5 6"}, 400, "after: Must be the position of the last answer."),
@@ -52,21 +52,20 @@ def test_tail__from_a_position__has_what_arrived_with_its_links(
         ({**HERE, "userId": "a\0"}, 400, "userId: Must not contain U+0000."),
         ({"environment": "staging"}, 412, "You opened this page in another environment"),
         ({}, 412, "You opened this page in another environment"),
-    ],
-)
-def test_tail__bad_request__is_refused_in_words(db: None, query: dict[str, str], status: int, words: str) -> None:
-    answer = sign_in().get(TAIL, query)
-    assert answer.status_code == status
-    assert words in answer.json()["error"]
+    ]:
+        with subtests.test(query=query):
+            answer = client.get(TAIL, query)
+            assert answer.status_code == status
+            assert words in answer.json()["error"]
 
 
 def test_tail__without_the_right_to_see_events__is_refused(db: None) -> None:
     assert sign_in("flags.view_flag").get(TAIL, HERE).status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("query", "followed"),
-    [
+def test_list__that_the_tail_can_follow__offers_it(subtests: pytest.Subtests, db: None) -> None:
+    client = sign_in()
+    for query, followed in [
         ({}, "environment=production"),
         ({"event": "a&b", "userId": ""}, "environment=production&amp;event=a%26b"),
         ({"experimentId": "e", "variant": "v"}, "environment=production&amp;experimentId=e&amp;variant=v"),
@@ -74,10 +73,9 @@ def test_tail__without_the_right_to_see_events__is_refused(db: None) -> None:
         ({"p": "2"}, None),
         ({"event": "a", "properties.plan": "pro"}, None),
         ({"variant": "v"}, None),
-    ],
-)
-def test_list__that_the_tail_can_follow__offers_it(db: None, query: dict[str, str], followed: str | None) -> None:
-    page = sign_in().get(LIST, query).content.decode()
-    assert ('id="hy-follow"' in page) is (followed is not None)
-    if followed:
-        assert f'data-address="{TAIL}?{followed}"' in page
+    ]:
+        with subtests.test(query=query, followed=followed):
+            page = client.get(LIST, query).content.decode()
+            assert ('id="hy-follow"' in page) is (followed is not None)
+            if followed:
+                assert f'data-address="{TAIL}?{followed}"' in page

@@ -63,9 +63,10 @@ def visits(standings: list[Standing], api: Any, production: Any, tmp_path: Path)
 DOORS = ("query", "ndjson", "csv", "counts", "admin list", "export_events", "export_parquet")
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_reads__current_replica__ask_only_it(visits: dict[str, Callable[[], Any]], door: str) -> None:
-    assert reads_of_events(visits[door]) == {"primary": False, "replica": True}
+def test_reads__current_replica__ask_only_it(subtests: pytest.Subtests, visits: dict[str, Callable[[], Any]]) -> None:
+    for door in DOORS:
+        with subtests.test(door=door):
+            assert reads_of_events(visits[door]) == {"primary": False, "replica": True}
 
 
 def test_page_of_a_name__current_replica__leaves_the_primary_only_the_search_for_silence(
@@ -74,9 +75,10 @@ def test_page_of_a_name__current_replica__leaves_the_primary_only_the_search_for
     assert reads_of_events(visits["admin, one name"])["replica"]
 
 
-@pytest.mark.parametrize("door", DOORS)
 def test_reads__replica_that_is_behind__ask_the_primary(
-    visits: dict[str, Callable[[], Any]], standings: list[Standing], door: str
+    subtests: pytest.Subtests, visits: dict[str, Callable[[], Any]], standings: list[Standing]
 ) -> None:
     standings.append(BEHIND)
-    assert reads_of_events(visits[door]) == {"primary": True, "replica": False}
+    for door in DOORS:
+        with subtests.test(door=door):
+            assert reads_of_events(visits[door]) == {"primary": True, "replica": False}

@@ -14,7 +14,6 @@ from tests.guide.markdown import code_blocks
 from tests.operations import commands_in, parse_command, setting_names
 from tests.system.server import ROOT
 
-EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
 KUBERNETES = (ROOT / "templates/guide/kubernetes.md").read_text()
 pytestmark = pytest.mark.once
 
@@ -23,29 +22,24 @@ def blocks(page: Page, *forms: str) -> Iterator[str]:
     return (code for form, code in code_blocks(page.source) if form in forms)
 
 
-@EVERY_PAGE
-def test_commands__of_manage_py__exist_with_their_options(page: Page) -> None:
+def test_pages__each__names_commands_settings_and_files_that_exist(subtests: pytest.Subtests) -> None:
+    found = set()
+    for page in PAGES:
+        with subtests.test(page=page.path):
+            for words in commands(page):
+                parse_command(words)
+                found.add(words[0])
+            for block in blocks(page, "ini"):
+                names = set(re.findall(r"^([A-Z_]+)=", block, re.MULTILINE))
+                assert names - {"POSTGRES_PASSWORD"} <= setting_names()
+            for path in re.findall(r"config/deploy/[\w./-]*\w", page.source):
+                assert (ROOT / path).exists(), path
+    assert {"backup", "check", "createsuperuser", "create_key", "doctor", "maintain", "migrate", "restore"} <= found
+
+
+def commands(page: Page) -> Iterator[list[str]]:
     for block in blocks(page, "sh", "crontab"):
-        for words in commands_in(block):
-            parse_command(words)
-
-
-def test_commands__in_the_pages__are_many() -> None:
-    found = [words[0] for page in PAGES for block in blocks(page, "sh", "crontab") for words in commands_in(block)]
-    assert {"backup", "check", "createsuperuser", "create_key", "doctor", "maintain", "migrate", "restore"} <= {*found}
-
-
-@EVERY_PAGE
-def test_settings__in_files__exist(page: Page) -> None:
-    for block in blocks(page, "ini"):
-        names = set(re.findall(r"^([A-Z_]+)=", block, re.MULTILINE))
-        assert names - {"POSTGRES_PASSWORD"} <= setting_names()
-
-
-@EVERY_PAGE
-def test_files__for_deployment__exist(page: Page) -> None:
-    for path in re.findall(r"config/deploy/[\w./-]*\w", page.source):
-        assert (ROOT / path).exists(), path
+        yield from commands_in(block)
 
 
 def test_helm__values_that_are_set__exist() -> None:

@@ -54,7 +54,8 @@ def test_scopes__all__are_in_the_table() -> None:
 
 def test_make__targets__are_in_the_table() -> None:
     [phony] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    rows = [row[0] for row in table_rows(read_page("contributing.md")) if row[0].startswith("`make ")]
+    page = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
+    rows = [row[0] for row in table_rows(page) if row[0].startswith("`make ")]
     assert sorted(rows) == sorted(f"`make {target}`" for target in phony.split())
 
 

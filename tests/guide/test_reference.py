@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import Any
-
-from drf_spectacular.generators import SchemaGenerator
 
 from config.errors import DetailCode, ErrorCode
 from experiments.stats.outcomes import Decision
@@ -15,15 +11,7 @@ from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
 from flags.usage.staleness import StaleReason
 from tests.guide.markdown import read_page, table_rows
-
-
-@cache
-def document() -> dict[str, Any]:
-    return SchemaGenerator().get_schema(request=None, public=True)
-
-
-def schemas() -> dict[str, Any]:
-    return document()["components"]["schemas"]
+from tests.openapi import document, schemas
 
 
 def test_results__every_property_and_reason__is_in_the_tables() -> None:

@@ -11,9 +11,9 @@ from django.urls import URLPattern
 from config.api.document import PATHS, TAGS
 from config.guide.pages import CHAPTERS, PAGES
 from config.urls import urlpatterns
-from tests.config.api.test_schema import DOCUMENT
 from tests.guide.markdown import code_blocks, read_page
 from tests.guide.transcripts import ADDRESS, Step, assert_answers, read_steps, run_steps
+from tests.openapi import document
 from tests.system.server import Server
 
 [TOUR] = [chapter.paths for chapter in CHAPTERS if chapter.paths[0].startswith("tour/")]
@@ -40,23 +40,23 @@ def calls() -> Iterator[tuple[str, str]]:
 def test_reference__paths__are_in_the_order_of_the_tour() -> None:
     patterns = {path: re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for path in PATHS}
     shown = dict.fromkeys(known for _, path in calls() for known in PATHS if patterns[known].fullmatch(path))
-    tags = {path: next(iter(methods.values()))["tags"][0] for path, methods in DOCUMENT["paths"].items()}
+    tags = {path: next(iter(methods.values()))["tags"][0] for path, methods in document()["paths"].items()}
     assert list(dict.fromkeys(tags[path] for path in shown if tags[path] != "Audit")) == [*TAGS][:-1]
-    assert [tag["name"] for tag in DOCUMENT["tags"]] == [*TAGS]
+    assert [tag["name"] for tag in document()["tags"]] == [*TAGS]
     for tag in TAGS:
         in_tour = [path for path in shown if tags[path] == tag]
-        assert [path for path in DOCUMENT["paths"] if tags[path] == tag] == in_tour, tag
+        assert [path for path in document()["paths"] if tags[path] == tag] == in_tour, tag
 
 
 def test_introduction__links__lead_to_pages_of_the_guide() -> None:
-    addresses = re.findall(r"\]\((/[^)#]*)", DOCUMENT["info"]["description"])
+    addresses = re.findall(r"\]\((/[^)#]*)", document()["info"]["description"])
     assert addresses
     assert set(addresses) <= {f"/guide/{page.address}".rstrip("/") for page in PAGES}
 
 
 @pytest.mark.system
 def test_introduction__first_call__answers_what_is_printed(development_server: Server) -> None:
-    (_, command), (form, answer), *_ = code_blocks(DOCUMENT["info"]["description"])
+    (_, command), (form, answer), *_ = code_blocks(document()["info"]["description"])
     steps = [Step(command, form, answer)]
     assert_answers(steps, run_steps(steps, development_server))
 

@@ -46,8 +46,12 @@ class Cluster:
     def make(self, *options: str) -> None:
         chosen = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", *options]
         _run("initdb", f"--pgdata={self.data}", *chosen)
-        with (self.data / "postgresql.auto.conf").open("a") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
+        self._configure()
+
+    def copy_files(self, files: Path) -> None:
+        """Make it from those of a cluster that was stopped, which takes less time."""
+        subprocess.run(["cp", "--archive", str(files), str(self.data)], check=True)
+        self._configure()
 
     def copy(self, primary: Cluster) -> None:
         """Make it a standby, which streams from the primary."""
@@ -55,6 +59,9 @@ class Cluster:
         _run(
             "pg_basebackup", f"--pgdata={self.data}", *source, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"
         )
+        self._configure()
+
+    def _configure(self) -> None:
         with (self.data / "postgresql.auto.conf").open("a") as file:  # the last value of a setting counts
             file.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
 
@@ -85,13 +92,16 @@ class Cluster:
 
 
 @contextmanager
-def own_cluster(*options: str, **settings: str) -> Iterator[Cluster]:
-    """A cluster that runs, made with options of initdb and with settings; nothing is left of it
-    afterwards.
+def own_cluster(*options: str, files: Path | None = None, **settings: str) -> Iterator[Cluster]:
+    """A cluster that runs, made with options of initdb or from the files of another, and with settings. Nothing is left
+    of it afterwards.
     """
     with own_folder() as folder:
         cluster = Cluster(folder, **settings)
-        cluster.make(*options)
+        if files is None:
+            cluster.make(*options)
+        else:
+            cluster.copy_files(files)
         try:
             cluster.start()
             yield cluster

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.system.cluster import Cluster, own_cluster, own_folder
 from tests.system.databases import fresh_database
-from tests.system.server import Keys, Server, serving
+from tests.system.server import Keys, Server, keys_of_databases, serving
 
-_LONG = ("test_freshness.py", "test_faults.py", "test_conformance.py")
+_LONG = ("test_accessible.py", "test_freshness.py", "test_faults.py", "test_conformance.py")
 """These start first, so that no worker runs one of them alone at the end."""
 
 
@@ -33,6 +34,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Ke
         server = Server(folder, url)
         server.prepare()
         yield url, server.keys
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]) -> Iterator[tuple[str, Keys]]:
+    """The same with a small demo."""
+    folder = tmp_path_factory.mktemp("demo")
+    template, keys = prepared
+    with fresh_database(folder, template) as url:
+        Server(folder, url).run("manage.py", "demo", "--users", "10", "--events", "80", "--days", "1")
+        yield url, keys
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +73,36 @@ def start_server(
             return running.enter_context(serving(folder, url, keys=keys, **options))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def prepared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Keys]]:
+    """The files of a PostgreSQL cluster whose database is migrated and has keys, for others to be copied from."""
+    with own_folder() as folder:
+        cluster = Cluster(folder)
+        cluster.make()
+        cluster.start()
+        server = Server(tmp_path_factory.mktemp("prepared"), cluster.url)
+        try:
+            server.prepare()
+        finally:
+            cluster.stop("fast")
+        yield cluster.data, server.keys
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(prepared_cluster: tuple[Path, Keys]) -> Iterator[Cluster]:
+    """A PostgreSQL cluster for the tests of a module, prepared for servers."""
+    files, keys = prepared_cluster
+    with own_cluster(files=files) as running:
+        keys_of_databases[running.url] = keys
+        yield running
+
+
+@pytest.fixture
+def cluster(prepared_cluster: tuple[Path, Keys]) -> Iterator[Cluster]:
+    """A PostgreSQL cluster of a test's own, prepared for servers."""
+    files, keys = prepared_cluster
+    with own_cluster(files=files) as running:
+        keys_of_databases[running.url] = keys
+        yield running

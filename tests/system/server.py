@@ -20,6 +20,8 @@ from typing import Any
 
 import httpx
 
+from tests.system.commands import Commands
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS_TO_START = 60
 SECONDS_TO_STOP = 60
@@ -32,6 +34,10 @@ PROXY_HEADERS: Mapping[str, str] = MappingProxyType({"X-Forwarded-Proto": "https
 Keys = dict[str, dict[str, str]]
 """Secrets by environment and scope."""
 
+keys_of_databases: dict[str, Keys] = {}
+"""Those of each database that was prepared, by its URL."""
+
+_PREPARE = "from tests.system.prepare import main; main()"
 _reservations: list[socket.socket] = []
 
 
@@ -71,6 +77,7 @@ class Server:
         }
         self.keys: Keys = {}
         self.process: subprocess.Popen[bytes] | None = None
+        self._commands: Commands | None = None
         self.log = folder / "serve.log"
 
     @property
@@ -81,20 +88,28 @@ class Server:
 
     def prepare(self) -> None:
         """Migrate the database and make the keys."""
-        self.keys = json.loads(self.run("-m", "tests.system.prepare"))
+        self.keys = json.loads(self.run("manage.py", "shell", "--verbosity", "0", "--command", _PREPARE))
+        keys_of_databases[self.environment["DATABASE_URL"]] = self.keys
 
     def run(self, *arguments: str) -> str:
-        """Return the output of another process with the settings of this server."""
-        done = subprocess.run(
+        """Return the output of another process with the settings of this server, which has to end well."""
+        done = self.try_to_run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def try_to_run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        if arguments[0] == "manage.py" and self.code == ROOT:
+            self._commands = self._commands or Commands(self.folder, self.environment, code=self.code)
+            return self._commands.run([*arguments[1:]])
+        return subprocess.run(
             [sys.executable, *arguments],
             cwd=self.code,
             env=self.environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def start(self) -> None:
         """Start serving, in a process group of its own, and wait until every worker answers."""
@@ -244,14 +259,14 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float) -> None
 
 @contextmanager
 def serving(folder: Path, database_url: str, *, keys: Keys | None = None, **options: Any) -> Iterator[Server]:
-    """A server on a database, running until the end of the block. Without `keys` to it the database
+    """A server on a database, running until the end of the block. Without `keys`, a database that was not prepared yet
     is prepared.
     """
     server = Server(folder, database_url, **options)
-    if keys is None:
-        server.prepare()
+    if keys := keys or keys_of_databases.get(database_url):
+        server.keys = keys_of_databases[database_url] = keys
     else:
-        server.keys = keys
+        server.prepare()
     try:
         server.start()
         yield server

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import stat
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.system.databases import fresh_database
 from tests.system.filling import count_filled, fill
 from tests.system.load import ANSWERED
 from tests.system.recorders import stored_events
-from tests.system.server import ROOT, Server
+from tests.system.server import Keys, Server
 from tests.system.traffic import evaluating, make_flags, traffic
 
 pytestmark = pytest.mark.system
@@ -24,10 +24,7 @@ PAUSE = 0.3
 
 
 def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "manage.py", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=server.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    return server.try_to_run("manage.py", *arguments)
 
 
 def track(server: Server, count: int) -> None:
@@ -95,13 +92,18 @@ def query(server: Server, statement: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.fixture
+def ended(tmp_path: Path, demo: tuple[str, Keys]) -> Iterator[Server]:
+    """A server that does not run, with the flags of the demo."""
+    with fresh_database(tmp_path, demo[0]) as url:
+        yield Server(tmp_path, url)
+
+
 def test_restore__into_the_database_of_a_newer_version__leaves_none_of_its_tables(
-    start_server: Callable[..., Server], tmp_path: Path
+    ended: Server, tmp_path: Path
 ) -> None:
-    server, file = start_server(), tmp_path / "halyard.backup"
-    make_flags(server)
+    server, file = ended, tmp_path / "halyard.backup"
     assert run(server, "backup", str(file)).returncode == 0
-    assert server.stop() == 0
     flags = query(server, "SELECT count(*) FROM flags_flag")
     query(server, "CREATE TABLE newer (id integer PRIMARY KEY, flag uuid REFERENCES flags_flag (id))")
     query(server, "INSERT INTO newer SELECT 1, id FROM flags_flag LIMIT 1")

@@ -41,12 +41,6 @@ KILLED_OF_EACH, SECONDS_OF_KILLING = 5, 30
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with own_cluster() as running:
-        yield running
-
-
-@pytest.fixture
 def disk() -> Iterator[Path]:
     with own_folder() as folder, small_disk(folder, mebibytes=64) as mounted:
         yield mounted

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 
+from tests.selection import number_of_examples
 from tests.system.connections import ENOUGH_FOR_EVERY_WORKER, ask_separately, is_on, is_on_everywhere
 from tests.system.processes import run_script, script
 from tests.system.random_changes import FLAGS, USERS, RandomChanges
@@ -44,6 +46,7 @@ def count_stale(server: Server, key: str, *, toggles: int) -> int:
 
 @pytest.mark.parametrize("toggles", [1_000, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.faults])])
 def test_toggle__followed_by_an_evaluation_on_a_fresh_connection__is_never_stale(server: Server, toggles: int) -> None:
+    toggles = number_of_examples(toggles, connection.vendor)
     assert len(server.worker_pids()) == 2
     create_flag(server, f"toggled-{toggles}")
     assert count_stale(server, f"toggled-{toggles}", toggles=toggles) == 0

@@ -15,14 +15,14 @@ from tests.guide.markdown import read_page
 from tests.guide.transcripts import Step, assert_answers, read_steps, run_steps
 from tests.system.openfeature.flags import serving_flags
 from tests.system.openfeature.snippets import experiment, run_commands
-from tests.system.server import ROOT, Server
+from tests.system.server import ROOT, Keys, Server
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving_flags(tmp_path_factory.mktemp("server"), ANONYMOUS_SCOPE="manage") as running:
+def server(tmp_path_factory: pytest.TempPathFactory, demo: tuple[str, Keys]) -> Iterator[Server]:
+    with serving_flags(tmp_path_factory.mktemp("server"), demo, ANONYMOUS_SCOPE="manage") as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from tests.system.javascript.packages import Application, application, install
 from tests.system.openfeature.flags import ADA, BOB, CASES, Case, serving_flags
 from tests.system.openfeature.node import node
 from tests.system.openfeature.snippets import experiment, run_commands
-from tests.system.server import Server, wait_until
+from tests.system.server import Keys, Server, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -23,8 +23,8 @@ MODES = ("remote", "local")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving_flags(tmp_path_factory.mktemp("server"), ANONYMOUS_SCOPE="manage") as running:
+def server(tmp_path_factory: pytest.TempPathFactory, demo: tuple[str, Keys]) -> Iterator[Server]:
+    with serving_flags(tmp_path_factory.mktemp("server"), demo, ANONYMOUS_SCOPE="manage") as running:
         yield running
 
 

@@ -23,7 +23,7 @@ from tests.system.javascript.packages import install
 from tests.system.openfeature.flags import ADA, BOB, CASES, Case, serving_flags
 from tests.system.openfeature.shop import BULK, QuietFiles
 from tests.system.openfeature.snippets import command, experiment, files, run_commands
-from tests.system.server import Server, wait_until
+from tests.system.server import Keys, Server, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -46,9 +46,9 @@ def shop(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def server(shop: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(shop: str, tmp_path_factory: pytest.TempPathFactory, demo: tuple[str, Keys]) -> Iterator[Server]:
     with serving_flags(
-        tmp_path_factory.mktemp("server"), CORS_ALLOWED_ORIGINS=shop, ANONYMOUS_SCOPE="manage"
+        tmp_path_factory.mktemp("server"), demo, CORS_ALLOWED_ORIGINS=shop, ANONYMOUS_SCOPE="manage"
     ) as running:
         yield running
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import httpx
 import pytest
 
@@ -12,8 +10,7 @@ from tests.system.server import PROXY_HEADERS, Server
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
 
-def test_hook__called_with_its_token__switches_the_flag_off(start_server: Callable[..., Server]) -> None:
-    server = start_server()
+def test_hook__called_with_its_token__switches_the_flag_off(server: Server) -> None:
     assert server.ask("POST", "/v1/flags", json={"key": "shop", "enabled": True}).status_code == 201
     token = server.run("manage.py", "create_kill_switch", "shop", "--name", "errors").strip()
     hook_id = server.run("manage.py", "list_kill_switches").splitlines()[1].split()[0]

@@ -6,15 +6,15 @@ import http.client
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.system.cluster import Cluster, own_cluster
+from tests.system.cluster import Cluster
 from tests.system.connections import ENOUGH_FOR_EVERY_WORKER
 from tests.system.outages import frozen, locked, refusing
 from tests.system.server import PROXY_HEADERS, Server, wait_until
@@ -26,22 +26,15 @@ on_postgresql = pytest.mark.skipif(
     reason="has a PostgreSQL of its own in any case: once is enough, in the run on PostgreSQL",
 )
 USER = {"userId": "u"}
-OUTAGES = (refusing, frozen, locked)
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with own_cluster() as running:
-        yield running
-
-
-def ages(server: Server, key: str = "known") -> set[str | None]:
+def ages(server: Server, key: str = "known", user: str = "u") -> set[str | None]:
     """Have every worker evaluate the flag, which must be on, and return what they say of the age of that."""
     found = set()
     for _ in range(ENOUGH_FOR_EVERY_WORKER):
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         headers = {**server.headers("client"), "Content-Type": "application/json"}
-        connection.request("POST", f"/v1/flags/{key}/evaluate", json.dumps(USER), headers)
+        connection.request("POST", f"/v1/flags/{key}/evaluate", json.dumps({"userId": user}), headers)
         response = connection.getresponse()
         body = json.loads(response.read())
         connection.close()
@@ -50,8 +43,8 @@ def ages(server: Server, key: str = "known") -> set[str | None]:
     return found
 
 
-def is_stale_everywhere(server: Server, key: str = "known") -> bool:
-    return None not in ages(server, key)
+def is_stale_everywhere(server: Server, key: str = "known", user: str = "u") -> bool:
+    return None not in ages(server, key, user)
 
 
 def is_fresh_everywhere(server: Server) -> bool:
@@ -76,11 +69,11 @@ def kill_every_worker(server: Server) -> None:
         server.replace_worker(killed)
 
 
-def is_recorded(server: Server) -> bool:
-    """Evaluate the driven flag, and return whether its experiment has the user by then."""
-    ages(server, "driven")
+def recorded(server: Server, user: str) -> int:
+    """Have the user evaluate the driven flag, and return how many users its experiment has by then."""
+    ages(server, "driven", user)
     answer = server.ask_after_outage("GET", "/v1/experiments/e")
-    return sum(variant["sampleSize"] for variant in answer.json()["data"]["results"].values()) == 1
+    return sum(variant["sampleSize"] for variant in answer.json()["data"]["results"].values())
 
 
 def make_flag(server: Server, key: str) -> None:
@@ -88,9 +81,8 @@ def make_flag(server: Server, key: str) -> None:
 
 
 @on_postgresql
-@pytest.mark.parametrize("outage", OUTAGES)
 def test_outage__of_any_kind__leaves_evaluation_as_it_was_in_workers_old_and_new(
-    cluster: Cluster, start_server: Callable[..., Server], outage: Callable[[Cluster], ExitStack]
+    cluster: Cluster, start_server: Callable[..., Server]
 ) -> None:
     server = start_server(cluster.url)
     make_flag(server, "known")
@@ -102,15 +94,21 @@ def test_outage__of_any_kind__leaves_evaluation_as_it_was_in_workers_old_and_new
     assert server.ask("POST", "/v1/experiments/e/start").status_code == 200
     assert is_fresh_everywhere(server)
     wait_until(partial(has_saved, server), "the state is saved", 30)
-    with outage(cluster):
+    for number, outage in enumerate((refusing, frozen, locked), 1):
+        check_outage(server, outage(cluster), user=f"user-{number}", expected=number)
+
+
+def check_outage(server: Server, outage: AbstractContextManager[None], *, user: str, expected: int) -> None:
+    """Check what the server does meanwhile, and that so many users are recorded afterwards."""
+    with outage:
         wait_until(partial(is_stale_everywhere, server), "every worker says that it is stale", 30)
-        assert is_stale_everywhere(server, "driven")
+        assert is_stale_everywhere(server, "driven", user)
         kill_every_worker(server)
         assert is_stale_everywhere(server)
-        assert is_stale_everywhere(server, "driven")
+        assert is_stale_everywhere(server, "driven", user)
         assert readiness(server) == (200, "away")
     wait_until(partial(is_fresh_everywhere, server), "every worker follows again", 60)
-    wait_until(partial(is_recorded, server), "the user is recorded", 30)
+    wait_until(lambda: recorded(server, user) == expected, "the user is recorded", 30)
 
 
 @on_postgresql

@@ -11,10 +11,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.system.cluster import Cluster, own_cluster
+from tests.system.cluster import Cluster
 from tests.system.connections import ENOUGH_FOR_EVERY_WORKER
+from tests.system.databases import fresh_database
 from tests.system.outages import refusing
-from tests.system.server import Server, wait_until
+from tests.system.server import Keys, Server, serving, wait_until
 from tests.system.streams import Stream, stream_url
 from tests.system.test_last_known_state import has_saved, make_flag, on_postgresql
 
@@ -56,20 +57,30 @@ def ask_every_worker(server: Server, path: str, body: object) -> list[int]:
     return found
 
 
-def test_counts__of_two_workers__are_added_up_and_outlive_a_worker(start_server: Callable[..., Server]) -> None:
-    server = start_server(METRICS_TOKEN="the-token-of-prometheus")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    template, keys = prepared
+    settings = {"METRICS_TOKEN": "the-token-of-prometheus"}
+    with fresh_database(folder, template) as url, serving(folder, url, keys=keys, **settings) as running:
+        yield running
+
+
+@pytest.mark.once
+def test_counts__of_two_workers__are_added_up_and_outlive_a_worker(server: Server) -> None:
     make_flag(server, "known")
-    number = ENOUGH_FOR_EVERY_WORKER
+    before, number = shown(server), ENOUGH_FOR_EVERY_WORKER
+    expected = {series: before.get(series, 0) + number for series in (EVALUATIONS, EVENTS, REQUESTS)}
     for path, body in (("/v1/flags/known/evaluate", USER), ("/v1/events", {"event": "view", **USER})):
         assert set(ask_every_worker(server, path, body)) <= {200, 202}
-    for series in (EVALUATIONS, EVENTS, REQUESTS):
-        wait_until(partial(shows, server, series, number), f"{series} is the sum of all workers", 10)
+    for series, count in expected.items():
+        wait_until(partial(shows, server, series, count), f"{series} is the sum of all workers", 10)
     for killed in server.worker_pids():
         server.replace_worker(killed)
-    assert [shown(server)[series] for series in (EVALUATIONS, EVENTS, REQUESTS)] == [number] * 3
+    assert {series: shown(server)[series] for series in expected} == expected
     assert shown(server)['halyard_process_deaths_total{kind="worker"}'] == 2
     ask_every_worker(server, "/v1/flags/known/evaluate", USER)
-    wait_until(partial(shows, server, EVALUATIONS, 2 * number), "the successors count on", 10)
+    wait_until(partial(shows, server, EVALUATIONS, expected[EVALUATIONS] + number), "the successors count on", 10)
     processes = {"worker-1", "worker-2", "streams", "supervisor"}
     assert {f'process_resident_memory_bytes{{process="{name}"}}' for name in processes} <= shown(server).keys()
     assert len({value for series, value in shown(server).items() if series.startswith("halyard_revision{")}) == 1
@@ -79,20 +90,14 @@ def test_counts__of_two_workers__are_added_up_and_outlive_a_worker(start_server:
     assert httpx.get(f"{server.url}/metrics", headers=token).status_code == 200
 
 
-def test_streams__that_are_open__are_counted(start_server: Callable[..., Server]) -> None:
-    server = start_server()
+@pytest.mark.once
+def test_streams__that_are_open__are_counted(server: Server) -> None:
     series = 'halyard_streams_open{process="streams"}'
     streams = [Stream(stream_url(server)) for _ in range(2)]
     wait_until(partial(shows, server, series, 2), "both streams are counted", 10)
     for stream in streams:
         stream.close()
     wait_until(partial(shows, server, series, 0), "no stream is left", 30)
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with own_cluster() as running:
-        yield running
 
 
 @on_postgresql

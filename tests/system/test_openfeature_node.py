@@ -11,14 +11,14 @@ import pytest
 from tests.system.openfeature.flags import ADA, CASES, Case, serving_flags
 from tests.system.openfeature.node import FOLDER, NodeClient, node, node_client
 from tests.system.openfeature.snippets import snippet
-from tests.system.server import Server
+from tests.system.server import Keys, Server
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving_flags(tmp_path_factory.mktemp("server")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory, demo: tuple[str, Keys]) -> Iterator[Server]:
+    with serving_flags(tmp_path_factory.mktemp("server"), demo) as running:
         yield running
 
 

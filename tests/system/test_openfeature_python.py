@@ -22,7 +22,7 @@ from tests.guide.markdown import code_blocks, read_page
 from tests.guide.transcripts import ADDRESS
 from tests.system.openfeature.flags import ADA, CASES, NOBODY, Case, serving_flags
 from tests.system.openfeature.snippets import snippet
-from tests.system.server import ROOT, Server
+from tests.system.server import ROOT, Keys, Server
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -30,8 +30,8 @@ METHODS = {bool: "boolean", str: "string", int: "integer", float: "float", dict:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving_flags(tmp_path_factory.mktemp("server")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory, demo: tuple[str, Keys]) -> Iterator[Server]:
+    with serving_flags(tmp_path_factory.mktemp("server"), demo) as running:
         yield running
 
 

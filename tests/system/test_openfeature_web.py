@@ -18,7 +18,7 @@ from tests.system.openfeature.flags import ADA, BOB, CASES, Case, serving_flags
 from tests.system.openfeature.node import node
 from tests.system.openfeature.shop import Visit, serving_shop
 from tests.system.openfeature.snippets import snippet
-from tests.system.server import Server
+from tests.system.server import Keys, Server
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -33,10 +33,10 @@ def shop() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def server(shop: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(shop: int, tmp_path_factory: pytest.TempPathFactory, demo: tuple[str, Keys]) -> Iterator[Server]:
     """One that the pages of the shop may ask."""
     origin = f"http://127.0.0.1:{shop}"
-    with serving_flags(tmp_path_factory.mktemp("server"), CORS_ALLOWED_ORIGINS=origin) as running:
+    with serving_flags(tmp_path_factory.mktemp("server"), demo, CORS_ALLOWED_ORIGINS=origin) as running:
         yield running
 
 

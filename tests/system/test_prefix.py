@@ -9,7 +9,7 @@ import pytest
 
 from tests.system.server import Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 
 def test_prefix__set__is_in_every_address_and_need_not_be_in_requests(start_server: Callable[..., Server]) -> None:

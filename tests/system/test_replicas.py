@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.system.cluster import Cluster, own_cluster, own_standby
-from tests.system.server import Server, wait_until
+from tests.system.server import Server, keys_of_databases, serving, wait_until
 from tests.system.test_metrics import shown
 
 pytestmark = [
@@ -33,24 +34,27 @@ NDJSON, CSV = "application/x-ndjson", "text/csv"
 
 
 @pytest.fixture(scope="module")
-def primary() -> Iterator[Cluster]:
-    with own_cluster() as running:
-        yield running
+def primary(shared_cluster: Cluster) -> Cluster:
+    return shared_cluster
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def standby(primary: Cluster) -> Iterator[Cluster]:
     with own_standby(primary) as running:
         yield running
 
 
-@pytest.fixture
-def server(start_server: Callable[..., Server], primary: Cluster, standby: Cluster) -> Server:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, primary: Cluster, standby: Cluster) -> Iterator[Server]:
+    """A server with the standby, for tests that leave that as it was."""
     # Files are read by half of the threads at most, and by more clients than two.
-    return start_server(primary.url, workers=1, THREADS="8", REPLICA_URL=standby.url)
+    options: Any = {"workers": 1, "THREADS": "8", "DATABASE_TIMEOUT": "3"}
+    with serving(tmp_path_factory.mktemp("server"), primary.url, REPLICA_URL=standby.url, **options) as running:
+        yield running
 
 
 def reads(server: Server, database: str, reason: str) -> float:
+    """How many lists and files came from the replica or the primary, for this reason."""
     return shown(server).get(f'halyard_event_reads_total{{database="{database}",reason="{reason}"}}', 0)
 
 
@@ -95,9 +99,10 @@ def check(server: Server) -> None:
 
 
 def test_lists__replica_that_streams__show_each_event_as_soon_as_it_is_acknowledged(server: Server) -> None:
+    before = reads(server, "replica", "current")
     for _ in range(ROUNDS):
         check(server)
-    assert reads(server, "replica", "current") > ROUNDS
+    assert reads(server, "replica", "current") > before + ROUNDS
 
 
 def test_lists__log_that_ends_at_a_new_file__are_read_from_the_replica(server: Server, primary: Cluster) -> None:
@@ -122,17 +127,18 @@ def test_lists__acknowledged_before_the_log_is_flushed__show_it(
     start_server: Callable[..., Server], primary: Cluster, standby: Cluster
 ) -> None:
     url = f"{primary.url}?options=-c%20synchronous_commit%3Doff"
-    server = start_server(url, workers=1, REPLICA_URL=standby.url)
+    server = start_server(url, keys=keys_of_databases[primary.url], workers=1, REPLICA_URL=standby.url)
     for _ in range(ROUNDS):
         check(server)
 
 
 def test_lists__replay_is_paused__come_from_the_primary(server: Server, standby: Cluster) -> None:
     check(server)
+    before = reads(server, "primary", "behind")
     with standby.connect() as connection:
         connection.execute("SELECT pg_wal_replay_pause()")
         check(server)
-        assert reads(server, "primary", "behind") > 0
+        assert reads(server, "primary", "behind") > before
         assert "Replay is paused" in server.run("manage.py", "doctor")
         connection.execute("SELECT pg_wal_replay_resume()")
     before = reads(server, "replica", "current")
@@ -142,17 +148,22 @@ def test_lists__replay_is_paused__come_from_the_primary(server: Server, standby:
 
 def test_lists__replica_crashes_and_returns__none_fails(server: Server, standby: Cluster) -> None:
     check(server)
+    messages = "The replica does not answer", "The replica answers again"
+    said = [server.log.read_text().count(message) for message in messages]
     with reading(server):
-        wait_until(lambda: reads(server, "replica", "current") > 20, "it is read", 120)
+        wait_until_more(server, "replica", "current")
         standby.stop("immediate")
         check(server)
-        wait_until(lambda: reads(server, "primary", "away") > 20, "the primary is read", 120)
+        wait_until_more(server, "primary", "away")
         standby.start()
-        before = reads(server, "replica", "current")
-        wait_until(lambda: reads(server, "replica", "current") > before + 20, "it is read again", 120)
+        wait_until_more(server, "replica", "current")
     check(server)
-    log = server.log.read_text()
-    assert log.count("The replica does not answer") == log.count("The replica answers again") == 1
+    assert [server.log.read_text().count(message) for message in messages] == [count + 1 for count in said]
+
+
+def wait_until_more(server: Server, database: str, reason: str) -> None:
+    before = reads(server, database, reason)
+    wait_until(lambda: reads(server, database, reason) > before + 20, f"the {database} is read", 120)
 
 
 @contextmanager
@@ -179,15 +190,13 @@ def reading(server: Server) -> Iterator[None]:
     assert failures == []
 
 
-def test_lists__replica_that_hangs__none_fails(
-    start_server: Callable[..., Server], primary: Cluster, standby: Cluster
-) -> None:
-    server = start_server(primary.url, workers=1, REPLICA_URL=standby.url, DATABASE_TIMEOUT="3")
+def test_lists__replica_that_hangs__none_fails(server: Server, standby: Cluster) -> None:
     check(server)
+    before = reads(server, "primary", "away")
     standby.signal(signal.SIGSTOP)
     try:
         check(server)
-        assert reads(server, "primary", "away") > 0
+        assert reads(server, "primary", "away") > before
         assert "It does not answer" in server.run("manage.py", "doctor")
     finally:
         standby.signal(signal.SIGCONT)
@@ -195,11 +204,15 @@ def test_lists__replica_that_hangs__none_fails(
     wait_until(lambda: bool(lists(server)) and reads(server, "replica", "current") > before, "it is read again", 120)
 
 
-def test_lists__replica_that_took_over__come_from_the_primary(server: Server, standby: Cluster) -> None:
-    check(server)
-    standby.promote()
-    check(server)
-    assert reads(server, "primary", "other_database") > 0
+def test_lists__replica_that_took_over__come_from_the_primary(
+    start_server: Callable[..., Server], primary: Cluster
+) -> None:
+    with own_standby(primary) as promoted:
+        server = start_server(primary.url, workers=1, REPLICA_URL=promoted.url)
+        check(server)
+        promoted.promote()
+        check(server)
+        assert reads(server, "primary", "other_database") > 0
 
 
 def test_lists__replica_of_another_cluster__come_from_the_primary(

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.system.load import ANSWERED, Question, load
 from tests.system.server import ROOT, SECONDS_TO_START, SECONDS_TO_STOP, Server, wait_until
+from tests.system.streams import Stream, stream_url
 
 pytestmark = [pytest.mark.system, pytest.mark.once]
 
@@ -29,43 +30,42 @@ def question_for(server: Server) -> Question:
     return Question(server.port, "/v1/flags/asked/evaluate", headers, b'{"userId": "u"}', EVALUATION)
 
 
-@pytest.mark.parametrize("on_fresh", [32, 250], ids=["busy", "overloaded"])
+@pytest.mark.parametrize(("threads", "on_fresh"), [("64", 32), ("4", 250)], ids=["busy", "overloaded"])
 def test_serve__terminated_under_load__answers_every_request_whose_connection_it_accepted(
-    start_server: Callable[..., Server], on_fresh: int
+    start_server: Callable[..., Server], threads: str, on_fresh: int
 ) -> None:
     """No request is lost: accepted connections get the whole answer; after that, connections are refused.
 
     A kept connection may be closed after an answer with `Connection: close`, or while it is idle.
     """
-    server = start_server()
+    server = start_server(THREADS=threads)
+    processes = server.pids()
     with load(question_for(server), processes=2, on_fresh=on_fresh, on_kept=8) as counted:
         for _ in range(20):
             assert server.answers()
         assert server.stop() == 0
     assert counted.pop(ANSWERED) > 500
     assert set(counted) <= {"refused"}
-
-
-def test_serve__with_more_threads_than_cores__has_nothing_to_warn_of(start_server: Callable[..., Server]) -> None:
-    server = start_server(THREADS="64")
-    assert server.answers()
-    assert server.stop() == 0
-    assert "WARNING _granian" not in server.log.read_text()
-
-
-def test_serve__terminated__leaves_no_process_and_frees_the_port(start_server: Callable[..., Server]) -> None:
-    server = start_server()
-    workers = server.worker_pids()
-    assert server.stop() == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not any(map(exists, processes))
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", server.port)) != 0
+    assert "WARNING _granian" not in server.log.read_text()  # of more threads than cores
 
 
-def test_serve__worker_killed__is_replaced_while_every_connection_is_served(
-    start_server: Callable[..., Server],
-) -> None:
+def exists(pid: int | None) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_serve__workers_killed__are_replaced_until_too_many_have_died(start_server: Callable[..., Server]) -> None:
     server = start_server()
+    check_that_others_serve(server)
+    for _ in range(4):
+        check_that_both_are_replaced(server)
+    assert 1 + 4 * 2 + kill_until_it_gives_up(server) > 10
+
+
+def check_that_others_serve(server: Server) -> None:
+    """Kill one worker. Every connection is served meanwhile."""
     first = server.worker_pids()
     assert len(first) == 2
     os.kill(first[0], signal.SIGKILL)
@@ -76,22 +76,20 @@ def test_serve__worker_killed__is_replaced_while_every_connection_is_served(
     assert first[0] not in server.worker_pids()
 
 
-def test_serve__workers_killed_shortly_after_one_another__are_all_replaced(start_server: Callable[..., Server]) -> None:
-    server = start_server()
-    for _ in range(4):
-        before = server.worker_pids()
-        for pid in before:
-            os.kill(pid, signal.SIGKILL)
-        wait_until(
-            lambda dead=before: len(server.worker_pids()) == 2 and not {*server.worker_pids()} & {*dead},
-            "both workers are replaced",
-            30,
-        )
-        assert server.ask("GET", "/v1/flags").status_code == 200
+def check_that_both_are_replaced(server: Server) -> None:
+    before = server.worker_pids()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(
+        lambda: len(server.worker_pids()) == 2 and not {*server.worker_pids()} & {*before},
+        "both workers are replaced",
+        30,
+    )
+    assert server.ask("GET", "/v1/flags").status_code == 200
 
 
-def test_serve__workers_that_die_again_and_again__gives_up_with_an_error(start_server: Callable[..., Server]) -> None:
-    server = start_server()
+def kill_until_it_gives_up(server: Server) -> int:
+    """Kill workers as soon as there are any, until the server ends with an error, and return how many."""
     process = server.process
     assert process is not None
     killed: set[int] = set()
@@ -106,20 +104,31 @@ def test_serve__workers_that_die_again_and_again__gives_up_with_an_error(start_s
     wait_until(has_given_up, "the server gives up", 60)
     assert process.returncode == 1
     assert "workers died within" in server.log.read_text()
-    assert len(killed) > 10
+    return len(killed)
 
 
-def test_serve__main_process_killed__its_workers_end_too(start_server: Callable[..., Server]) -> None:
+def test_serve__main_process_killed__its_processes_end_and_store_what_they_counted(
+    start_server: Callable[..., Server],
+) -> None:
     server = start_server()
-    workers = server.worker_pids()
-    assert server.process is not None
-    os.kill(server.process.pid, signal.SIGKILL)
-    server.process.wait()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the workers end", 30)
+    url = stream_url(server)  # before there is a flag, because this evaluates all of them
+    assert server.ask("POST", "/v1/flags", json={"key": "counted", "enabled": True}).status_code == 201
+    for _ in range(30):
+        assert server.ask("POST", "/v1/flags/counted/evaluate", json={"userId": "ada"}).status_code == 200
+    with closing(Stream(url)) as stream:
+        pids = {*server.worker_pids(), server.stream_pid()}
+        assert server.process is not None
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        stream.wait_for_end()
+    wait_until(lambda: not any(map(exists, pids)), "its processes end", 30)
+    server.kill()
+    server.start()
+    assert server.ask("GET", "/v1/flags/counted/usage").json()["data"]["total"] == 30
 
 
-def test_serve__fork_server__has_one_thread_and_no_connection(start_server: Callable[..., Server]) -> None:
-    [pid] = start_server().fork_server_pids()
+def test_serve__fork_server__has_one_thread_and_no_connection(server: Server) -> None:
+    [pid] = server.fork_server_pids()
     assert len([*Path(f"/proc/{pid}/task").iterdir()]) == 1
     names = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()]
     # The one on which it is asked for processes.
@@ -135,21 +144,8 @@ def test_serve__fork_server_killed__is_replaced_with_all_that_it_started(start_s
         assert server.ask("GET", "/v1/flags").status_code == 200
     wait_until(lambda: len(server.worker_pids()) == 2 and bool(server.stream_pid()), "all serve", SECONDS_TO_START)
     assert not {*server.fork_server_pids(), *server.worker_pids(), server.stream_pid()} & before
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before), "the others end", SECONDS_TO_STOP)
+    wait_until(lambda: not any(map(exists, before)), "the others end", SECONDS_TO_STOP)
     assert server.stop() == 0
-
-
-def serve(server: Server, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Try to start another server with the settings of this one, but for those given."""
-    return subprocess.run(
-        [sys.executable, "manage.py", "serve", *arguments],
-        cwd=ROOT,
-        env={**server.environment, **settings},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +165,7 @@ def serve(server: Server, *arguments: str, **settings: str) -> subprocess.Comple
 def test_serve__address_that_it_cannot_have__says_so_in_one_line(
     server: Server, arguments: tuple[str, ...], expected: str
 ) -> None:
-    refused = serve(server, *(argument.format(port=server.port) for argument in arguments))
+    refused = server.try_to_run("manage.py", "serve", *(argument.format(port=server.port) for argument in arguments))
     assert refused.returncode == 1
     assert refused.stdout == ""
     [line] = refused.stderr.splitlines()
@@ -177,7 +173,15 @@ def test_serve__address_that_it_cannot_have__says_so_in_one_line(
 
 
 def test_serve__insecure_setting_in_production__refuses_to_start_and_names_it(server: Server) -> None:
-    refused = serve(server, "--port", "0", ANONYMOUS_SCOPE="manage", SECRET_KEY="")
+    refused = subprocess.run(
+        [sys.executable, "manage.py", "serve", "--port", "0"],
+        cwd=ROOT,
+        env={**server.environment, "ANONYMOUS_SCOPE": "manage", "SECRET_KEY": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert refused.returncode == 1
     assert "ANONYMOUS_SCOPE is insecure with DEBUG off" in refused.stderr
     assert "SECRET_KEY is insecure with DEBUG off" in refused.stderr
@@ -186,14 +190,12 @@ def test_serve__insecure_setting_in_production__refuses_to_start_and_names_it(se
 
 @pytest.mark.parametrize("seconds", [0, 0.5, 1.5])
 def test_serve__interrupted_at_a_terminal_while_it_starts__ends_without_a_traceback(
-    start_server: Callable[..., Server], seconds: float
+    server: Server, tmp_path: Path, seconds: float
 ) -> None:
-    server = start_server()
-    assert server.stop() == 0
     process = subprocess.Popen(
         [sys.executable, "manage.py", "serve", "--port", "0", "--workers", "2"],
-        cwd=ROOT, env=server.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        cwd=ROOT, env={**server.environment, "RUNTIME_DIR": str(tmp_path)}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline().startswith("Halyard serves")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.system
 
 SECONDS_OF_SILENCE = 1.5
 """Longer than any message is delayed, so that a stream without a message by then gets none."""
-
+AWAY, BACK = "cannot follow changes", "follow changes again"
 
 Listen = Callable[..., Stream]
 
@@ -179,20 +179,25 @@ def test_stream__key_made_this_moment__opens_at_once(server: Server, listen: Lis
         assert listen(stream_url(server, key=secret)).status == 200
 
 
-def test_stream__with_an_access_log__has_a_line_when_it_ends_or_the_server_does(
+@pytest.mark.once
+def test_serve__terminated__ends_every_stream_properly_and_logs_each_that_has_ended(
     start_server: Callable[..., Server], listen: Listen
 ) -> None:
     server = start_server(workers=1, ACCESS_LOG="true")
     begun = time.monotonic()
-    first, second = listen(stream_url(server)), listen(stream_url(server))
+    left, *streams = (listen(stream_url(server)) for _ in range(21))
+    pid = server.stream_pid()
     time.sleep(0.5)  # the stream process writes its log four times a second
     assert logged_streams(server) == []
-    first.close()
+    left.close()
     wait_until(lambda: len(logged_streams(server)) == 1, "the line is written", 5)
     assert server.stop() == 0
-    assert second.is_complete
+    for stream in streams:
+        stream.wait_for_end()
+    assert all(stream.is_complete for stream in streams)
+    assert not Path(f"/proc/{pid}").exists()
     lines = logged_streams(server)
-    assert len(lines) == 2
+    assert len(lines) == 21
     for line, milliseconds in lines:
         assert "token" not in line
         assert 500 <= milliseconds <= 1000 * (time.monotonic() - begun)
@@ -217,10 +222,7 @@ def test_streams__opened_and_left__leave_nothing_behind(server: Server, listen: 
     wait_until(lambda: len(list(descriptors.iterdir())) <= before + 5, "the connections are closed", 30)
 
 
-def test_serve__stream_process_killed__comes_back_on_the_same_port(
-    start_server: Callable[..., Server], listen: Listen
-) -> None:
-    server = start_server()
+def test_serve__stream_process_killed__comes_back_on_the_same_port(server: Server, listen: Listen) -> None:
     create_flag(server, "survives")
     workers, before = server.worker_pids(), server.stream_pid()
     assert before is not None
@@ -241,22 +243,8 @@ def test_serve__stream_process_killed__comes_back_on_the_same_port(
     assert server.worker_pids() == workers
 
 
-def test_serve__terminated__ends_every_stream_properly_and_at_once(
-    start_server: Callable[..., Server], listen: Listen
-) -> None:
-    server = start_server()
-    streams = [listen(stream_url(server)) for _ in range(20)]
-    pid = server.stream_pid()
-    assert server.stop() == 0
-    for stream in streams:
-        stream.wait_for_end()
-    assert all(stream.is_complete for stream in streams)
-    assert not Path(f"/proc/{pid}").exists()
-
-
-def test_streams__several_signals_at_once__end_properly(start_server: Callable[..., Server], listen: Listen) -> None:
+def test_streams__several_signals_at_once__end_properly(server: Server, listen: Listen) -> None:
     """As when an operator presses Ctrl-C in a terminal, which the supervisor's SIGTERM follows."""
-    server = start_server()
     streams = [listen(stream_url(server)) for _ in range(20)]
     pid = server.stream_pid()
     with suppress(ProcessLookupError):
@@ -268,41 +256,14 @@ def test_streams__several_signals_at_once__end_properly(start_server: Callable[.
         stream.wait_for_end()
     assert all(stream.is_complete for stream in streams)
     wait_until_gone(pid)
+    wait_until(lambda: server.stream_pid() is not None, "another one serves", 30)
 
 
-def test_serve__main_process_killed__its_stream_process_ends_too(
-    start_server: Callable[..., Server], listen: Listen
-) -> None:
-    server = start_server()
-    stream, pid = listen(stream_url(server)), server.stream_pid()
-    assert server.process is not None
-    os.kill(server.process.pid, signal.SIGKILL)
-    server.process.wait()
-    stream.wait_for_end()
-    wait_until_gone(pid)
-
-
-def test_hosts__flag_switched_on_one__is_reported_by_the_other(
-    start_server: Callable[..., Server], listen: Listen
-) -> None:
-    """They share nothing but a database."""
-    first = start_server()
-    second = start_server(first.environment["DATABASE_URL"])
-    create_flag(first, "followed")
-    stream = listen(stream_url(second))
-    heard = len(stream.events)
-    revision = switch(first, "followed", True)
-    stream.wait_for_events(heard + 1)
-    wait_until(lambda: stream.events[-1]["id"] == str(revision), "the newest one arrives", 30)
-
-
-def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
-    start_server: Callable[..., Server], listen: Listen
-) -> None:
-    server = start_server()
+def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(server: Server, listen: Listen) -> None:
     url = server.environment["DATABASE_URL"]
     if url.startswith("sqlite"):
         pytest.skip("SQLite is never away")
+    away, back = (count_in_log(server, message) + 1 for message in (AWAY, BACK))
     create_flag(server, "away")
     address = stream_url(server)
     stream = listen(address)
@@ -317,14 +278,14 @@ def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         with (server.folder / "runtime" / "signal").open("r+b") as shared:
             shared.write(os.urandom(8))  # there is something to look at
-        wait_until(lambda: count_in_log(server, "cannot follow changes") == 1, "it says so", 30)
+        wait_until(lambda: count_in_log(server, AWAY) == away, "it says so", 30)
         assert listen(address).status == 200
         other.execute(allow + SQL("true"))
-    wait_until(lambda: count_in_log(server, "follow changes again") == 1, "it is back", 30)
+    wait_until(lambda: count_in_log(server, BACK) == back, "it is back", 30)
     answer = server.ask_after_outage("PATCH", "/v1/flags/away", json={"enabled": True})
     revision = answer.headers["ETag"].strip('"')
     wait_until(lambda: [event["id"] for event in stream.events][-1:] == [revision], "the change arrives", 30)
-    assert count_in_log(server, "cannot follow changes") == 1
+    assert count_in_log(server, AWAY) == away
 
 
 def wait_until_gone(pid: int | None) -> None:

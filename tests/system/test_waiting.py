@@ -82,25 +82,36 @@ def test_bodies__of_slow_clients_with_a_key__are_cut_off_after_the_timeout(serve
             assert statuses([*quiet, *slow]) == {"408": 30}
 
 
-@pytest.mark.parametrize("fast_lane", ["true", "false"])
-def test_evaluations__writes_wait_for_a_lock__are_all_answered_and_writes_get_503(
-    tmp_path: Path, prepared: tuple[str, Keys], fast_lane: str
+def test_evaluations__writes_wait_for_a_lock__are_all_answered_and_writes_get_503(server: Server) -> None:
+    check_writes_that_wait(server)
+
+
+def test_evaluations__writes_wait_for_a_lock_without_the_fast_lane__are_all_answered_and_writes_get_503(
+    tmp_path: Path, prepared: tuple[str, Keys]
 ) -> None:
     template, keys = prepared
     with (
         fresh_database(tmp_path, template) as url,
-        prepared_server(tmp_path, url, keys, FAST_LANE=fast_lane) as server,
+        prepared_server(tmp_path, url, keys, FAST_LANE="false") as server,
     ):
-        assert {get_variant_with_cookie(server) for _ in range(2 * ENOUGH_FOR_EVERY_WORKER)} == {200}
-        with ThreadPoolExecutor(WRITERS) as writers, locked(url), evaluating_well(server):
-            batches = [writers.submit(server.ask, "POST", "/v1/events/batch", json=BATCH) for _ in range(WRITERS // 2)]
-            variants = [get_variant_with_cookie(server) for _ in range(ENOUGH_FOR_EVERY_WORKER)]
-            answers = write_together(server, writers)
-            assert {batch.result(SECONDS).status_code for batch in batches} == {503}
-        assert {*variants} == {200}
-        assert Counter(answer.status_code for answer in answers) == {503: WRITERS}
-        assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
-        assert server.ask("POST", "/v1/events", json=EVENT).status_code == 202
+        check_writes_that_wait(server)
+
+
+def check_writes_that_wait(server: Server) -> None:
+    assert {get_variant_with_cookie(server) for _ in range(2 * ENOUGH_FOR_EVERY_WORKER)} == {200}
+    with (
+        ThreadPoolExecutor(WRITERS) as writers,
+        locked(server.environment["DATABASE_URL"]),
+        evaluating_well(server),
+    ):
+        batches = [writers.submit(server.ask, "POST", "/v1/events/batch", json=BATCH) for _ in range(WRITERS // 2)]
+        variants = [get_variant_with_cookie(server) for _ in range(ENOUGH_FOR_EVERY_WORKER)]
+        answers = write_together(server, writers)
+        assert {batch.result(SECONDS).status_code for batch in batches} == {503}
+    assert {*variants} == {200}
+    assert Counter(answer.status_code for answer in answers) == {503: WRITERS}
+    assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
+    assert server.ask("POST", "/v1/events", json=EVENT).status_code == 202
 
 
 @on_postgresql

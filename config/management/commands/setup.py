@@ -7,13 +7,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection, transaction
 from django.utils import timezone
 
 from config.accounts.log import document, log_account
 from config.management.migrating import migrate
 from config.management.operator import actor
+from config.serving.listening import CannotListen, listen
 
 _ADMIN = "admin"
 
@@ -21,11 +22,23 @@ _ADMIN = "admin"
 class Command(BaseCommand):
     help = "Migrate the database, and give a new one its admin user and demo data. A second run changes nothing."
 
-    def handle(self, **_: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, help="do nothing unless `serve` can listen on this port afterwards")
+
+    def handle(self, *, port: int | None, **_: Any) -> None:
+        if port is not None:
+            self._require_port(port)
         self._migrate()
         self._create_admin()
         call_command("demo", "--if-empty", stdout=self.stdout, stderr=self.stderr)
         self.stdout.write(f"The database is ready: {connection.display_name}, {connection.settings_dict['NAME']}")
+
+    def _require_port(self, port: int) -> None:
+        try:
+            [opened] = listen("127.0.0.1", port, count=1)
+        except CannotListen as error:
+            raise CommandError(f"{error} Nothing was set up; name another port, as in make run PORT=9000.") from error
+        opened.close()
 
     def _migrate(self) -> None:
         if applied := migrate(self.stdout, verbosity=0):

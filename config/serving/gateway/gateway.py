@@ -19,9 +19,8 @@ from config.api.authentication import caller_without_session
 from config.database.waiting import WouldWait, forbid_waiting, may_wait, waiting_forbidden
 from config.monitoring import metrics
 from config.monitoring.counting import measure
-from config.serving.fast_lane.lane import MOST_BYTES as MOST_BYTES_OF_LANE
-from config.serving.fast_lane.lane import Admitted, Attempted, FastLane
-from config.serving.fast_lane.operations import Operation, operations
+from config.serving.fast_lane import MAX_BYTES as MAX_BYTES_OF_LANE
+from config.serving.fast_lane import Admitted, Attempted, FastLane, Operation, served_operations
 from config.serving.gateway.admission import Admission, admit, is_of_browser, view_of
 from config.serving.gateway.bodies import Body, BodyCutOff, Discarder, Readers, TooManyBodies, Withheld
 from config.serving.gateway.crew import Crew
@@ -136,8 +135,8 @@ class Gateway:
         exchange.environ["wsgi.input"] = Body(exchange, raw, self._readers, time.monotonic())
         admitted = self._lane.admit(exchange.environ)
         if admitted is not None:
-            exchange.subject = subject_of_view(admitted.kind.view, "POST")
-        if admitted is not None and admitted.operation.handle_together is not None:
+            exchange.subject = subject_of_view(admitted.call.operation.view, "POST")
+        if admitted is not None and admitted.call.operation.handle_together is not None:
             run, give_up = partial(self._perform, exchange, admitted), partial(self._refuse, exchange)
             if not self._together.submit(LaneTask(partial(_do, run, exchange), give_up, exchange, admitted)):
                 give_up()
@@ -165,7 +164,7 @@ class Gateway:
         assert self._lane is not None  # noqa: S101 (it has admitted the requests)
         by_operation: dict[Operation, list[LaneTask]] = {}
         for request in requests:
-            by_operation.setdefault(request.admitted.operation, []).append(request)
+            by_operation.setdefault(request.admitted.call.operation, []).append(request)
         for several in by_operation.values():
             replies = self._lane.attempt_together([request.admitted for request in several])
             for request, reply in zip(several, replies, strict=True):
@@ -274,7 +273,7 @@ class Gateway:
 
 def _is_from_memory(environ: dict[str, Any]) -> bool:
     """Return whether a request asks for an evaluation, or for something else that needs no database."""
-    found = operations.find(environ["PATH_INFO"])
+    found = served_operations().find(environ["PATH_INFO"])
     if found is not None:
         return not found[0].records
     if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
@@ -285,15 +284,15 @@ def _is_from_memory(environ: dict[str, Any]) -> bool:
 
 def _is_remembered(environ: dict[str, Any]) -> bool:
     """Return whether a request whose body is read is for an operation that records, but has nothing to record."""
-    found, body = operations.find(environ["PATH_INFO"]), environ["wsgi.input"]
-    if found is None or found[0].is_from_memory is None or not isinstance(body, BytesIO):
+    found, body = served_operations().find(environ["PATH_INFO"]), environ["wsgi.input"]
+    if found is None or not isinstance(body, BytesIO):
         return False
     (operation, key), content = found, body.getvalue()
-    if len(content) > MOST_BYTES_OF_LANE or is_of_browser(environ):
+    if len(content) > MAX_BYTES_OF_LANE or is_of_browser(environ):
         return False
     try:
         caller = caller_without_session(environ, datetime.now(UTC))
-        return caller is not None and operation.is_from_memory(caller, key, content)  # type: ignore[misc]  # see above
+        return caller is not None and operation.needs_no_database(caller, key, content)
     except Exception:  # Django meets the same exception, and answers it
         return False
 

@@ -1,59 +1,47 @@
-"""Sessions and the middleware that only browsers need: API calls without a cookie skip it, and nothing else does."""
+"""Sessions and the middleware for pages, which no request of the API reaches."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.test import Client, RequestFactory
+from django.test import Client
 
-from config.admin import browser_middleware
+from tests.trips import following
 
 pytestmark = pytest.mark.django_db
 
 MALFORMED = [r'"\000aaaaaaaaa"', r'"\377\376aaaaaaaa"', "a" * 7, "a" * 5000, "' or 1=1 --", '""', "a b c d e f g h"]
 
 
-def pass_through(path: str, **headers: str) -> HttpRequest:
-    """The request as it comes out of all of them."""
-    seen: list[HttpRequest] = []
-
-    def view(request: HttpRequest) -> HttpResponse:
-        seen.append(request)
-        return HttpResponse()
-
-    handler: Any = view
-    for middleware in (
-        browser_middleware.MessageMiddleware,
-        browser_middleware.AuthenticationMiddleware,
-        browser_middleware.SessionMiddleware,
-    ):
-        handler = middleware(handler)
-    assert handler(RequestFactory().post(path, headers=headers)).status_code == 200
-    [request] = seen
-    return request
+CALLS = [
+    ("POST", "/v1/flags/f/evaluate", {}), ("POST", "/ofrep/v1/evaluate/flags", {}), ("GET", "/v1/flags", {}),
+    ("PUT", "/v1/flags", {}), ("GET", "/v1/schema", {}), ("GET", "/v1/flags", {"Cookie": "a=b"}),
+    ("GET", "/v1/flags", {"Cookie": f"{settings.SESSION_COOKIE_NAME}={'a' * 32}"}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["/v1/flags/f/evaluate", "/ofrep/v1/evaluate/flags"])
-def test_browser_middleware__call_of_the_api_without_a_cookie__goes_past_it(path: str) -> None:
-    request = pass_through(path, authorization="Bearer key")
-    assert not any(hasattr(request, name) for name in ("session", "user", "_messages"))
+@pytest.mark.parametrize(("method", "path", "headers"), CALLS)
+def test_middleware_for_pages__request_of_the_api__does_not_reach_it(
+    client: Client, method: str, path: str, headers: dict[str, str]
+) -> None:
+    client.generic(method, path, headers=headers)
+    with following() as trip:
+        client.generic(method, path, headers=headers)
+    entered = {file for file in trip.files if file.startswith(("config/admin/", "config/serving/"))}
+    assert entered <= ({"config/admin/browser_middleware.py"} if "halyard" in str(headers) else set())  # the session
 
 
-@pytest.mark.parametrize(
-    ("path", "headers"), [("/v1/flags", {"cookie": "a=b"}), ("/admin/", {}), ("/v1x", {}), ("/ofrep", {})]
-)
-def test_browser_middleware__anything_else__goes_through_it(path: str, headers: dict[str, str]) -> None:
-    request = pass_through(path, **headers)
-    assert all(hasattr(request, name) for name in ("session", "user", "_messages"))
+def test_middleware_for_pages__page__passes_it(client: Client) -> None:
+    with following() as trip:
+        client.get("/admin/")
+    assert {"config/admin/browser_middleware.py", "config/admin/kept_input.py"} <= set(trip.files)
 
 
-@pytest.mark.parametrize("value", MALFORMED)
-def test_session__malformed_cookie__is_anonymous(client: Client, value: str) -> None:
-    cookie = f"{settings.SESSION_COOKIE_NAME}={value}"
+def test_session__malformed_cookie__is_anonymous(subtests: pytest.Subtests, client: Client) -> None:
+    for value in MALFORMED:
+        with subtests.test(value=value):
+            cookie = f"{settings.SESSION_COOKIE_NAME}={value}"
 
-    answer = client.get("/v1/flags", headers={"Cookie": cookie})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
-    assert client.get("/admin/", headers={"Cookie": cookie}).status_code == 302
+            answer = client.get("/v1/flags", headers={"Cookie": cookie})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
+            assert client.get("/admin/", headers={"Cookie": cookie}).status_code == 302

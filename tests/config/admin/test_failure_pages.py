@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -170,33 +171,30 @@ def test_api__session_cannot_be_saved__answers_as_for_any_outage(monkeypatch: py
     assert "Content-Security-Policy" not in response.headers
 
 
-@pytest.mark.parametrize(
-    ("code", "status"), [("57014", 503), ("25006", 503), ("08006", 503), ("42P01", 500), ("54001", 500)]
-)
 def test_results__postgresql_fails__are_an_outage_if_its_state_is_the_cause(
-    monkeypatch: pytest.MonkeyPatch, code: str, status: int
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = ExperimentFactory(key="e", running=True)
     client = sign_in()
     client.raise_request_exception = False
+    for code, status in [("57014", 503), ("25006", 503), ("08006", 503), ("42P01", 500), ("54001", 500)]:
+        with subtests.test(code=code):
+            fail = Mock(side_effect=from_postgresql(code))
+            monkeypatch.setattr("experiments.admin.results.pages.known_attributes", fail)
+            response = client.get(reverse("admin:experiments_experiment_results", args=[experiment.pk]))
+            assert response.status_code == status
+            assert "PostgreSQL" not in response.content.decode()
+            if status == 503:
+                assert "needed too long for this page" in text_of(response)
 
-    def fail(*_: Any, **__: Any) -> None:
-        raise from_postgresql(code)
 
-    monkeypatch.setattr("experiments.admin.results.pages.known_attributes", fail)
-    response = client.get(reverse("admin:experiments_experiment_results", args=[experiment.pk]))
-    assert response.status_code == status
-    assert "PostgreSQL" not in response.content.decode()
-    if status == 503:
-        assert "needed too long for this page" in text_of(response)
-
-
-@pytest.mark.parametrize("page", ["/guide/", "/guide/search.json", "/docs", "/redoc", "/v1/schema", "/", "/nowhere"])
-def test_page__that_needs_no_database__is_there_while_that_is_away(page: str) -> None:
-    with database_away() as tried:
-        assert Client().get(page).status_code in (200, 302, 404)
-        assert sign_in_without_asking().get(page).status_code in (200, 302, 404)
-    assert tried == []
+def test_page__that_needs_no_database__is_there_while_that_is_away(subtests: pytest.Subtests) -> None:
+    for page in ["/guide/", "/guide/search.json", "/docs", "/redoc", "/v1/schema", "/", "/nowhere"]:
+        with subtests.test(page=page):
+            with database_away() as tried:
+                assert Client().get(page).status_code in (200, 302, 404)
+                assert sign_in_without_asking().get(page).status_code in (200, 302, 404)
+            assert tried == []
 
 
 def sign_in_without_asking() -> Client:

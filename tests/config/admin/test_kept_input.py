@@ -87,9 +87,8 @@ def test_form__session_ended__is_filled_again_and_saved_when_sent() -> None:
     assert get_flag("f", Environment.objects.get(key="production")).description == "Two\nlines & <more>"
 
 
-@pytest.mark.parametrize(
-    ("name", "sent"),
-    [
+def test_form__of_anything_new__is_filled_again() -> None:
+    for name, sent in [
         ("flags_flag", {"key": "new", "rules": "[]", "client_visible": "on"}),
         ("flags_segment", {"key": "new", "user_ids": "u\r\nv"}),
         ("experiments_metric", {"key": "new", "type": "count", "event": "buy", "margin": "5"}),
@@ -97,15 +96,15 @@ def test_form__session_ended__is_filled_again_and_saved_when_sent() -> None:
         ("config_environment", {"key": "new", "name": "New", "protected": "on"}),
         ("config_apikey", {"name": "new", "scope": "server", "expires_at": "2099-01-31T12:00"}),
         ("auth_group", {"name": "new"}),
-    ],
-)
-def test_form__of_anything_new__is_filled_again(name: str, sent: dict[str, str]) -> None:
-    address = reverse(f"admin:{name}_add") + ("?all=true" if name == "experiments_experiment" else "")
-    client, login = send_late(address, sent)
-    form = sign_in_again(client, login).context["adminform"].form
-    assert form.is_bound
-    assert {field: form.data[field] for field in sent} == sent
-    assert not any(model.objects.filter(**{column: "new"}) for model, column in ((Flag, "key"), (ApiKey, "name")))
+    ]:
+        address = reverse(f"admin:{name}_add") + ("?all=true" if name == "experiments_experiment" else "")
+        client, login = send_late(address, sent)
+        form = sign_in_again(client, login).context["adminform"].form
+        assert form.is_bound, (name, sent)
+        assert {field: form.data[field] for field in sent} == sent, (name, sent)
+        assert not any(
+            model.objects.filter(**{column: "new"}) for model, column in ((Flag, "key"), (ApiKey, "name"))
+        ), (name, sent)
 
 
 def test_form__filled_again__is_empty_the_next_time() -> None:

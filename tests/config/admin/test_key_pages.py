@@ -14,6 +14,7 @@ from config.keys.api_keys import COMMON_PERMISSIONS, create_key, digest
 from config.models import ApiKey, Environment, Scope, Source
 from tests.admin import errors_of, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON, CommittingClient
+from tests.transactions import case_undone
 
 KEYS = "admin:config_apikey_changelist"
 
@@ -50,24 +51,20 @@ def test_key__with_an_expiry__expires_at_that_time_of_utc(production: Environmen
     assert ApiKey.objects.get().expires_at == datetime(2099, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("changes", "field", "words"),
-    [
+def test_key__that_the_domain_refuses__is_not_made(subtests: pytest.Subtests, production: Environment) -> None:
+    before = revision()
+    for changes, field, words in [
         ({"name": " "}, "name", "Must not be empty; say what the key is for"),
         ({"name": "n" * 201}, "name", "Must be at most 200 characters."),
         ({"expires_at": "2020-01-01T00:00"}, "expires_at", "Must be in the future."),
         ({"expires_at": "tomorrow"}, "expires_at", "Must be a date and time such as 2026-01-31T12:00:00Z."),
         ({"scope": "everything"}, "scope", "valid choice"),
-    ],
-)
-def test_key__that_the_domain_refuses__is_not_made(
-    production: Environment, changes: dict[str, str], field: str, words: str
-) -> None:
-    before = revision()
-    sent = {"name": "Shop", "environment": production.pk, "scope": "client", **changes}
-    response = sign_in().post("/admin/config/apikey/add/", sent)
-    assert words in errors_of(response)[field][0]
-    assert (ApiKey.objects.count(), revision()) == (0, before)
+    ]:
+        with subtests.test(changes=changes, field=field), case_undone():
+            sent = {"name": "Shop", "environment": production.pk, "scope": "client", **changes}
+            response = sign_in().post("/admin/config/apikey/add/", sent)
+            assert words in errors_of(response)[field][0]
+            assert (ApiKey.objects.count(), revision()) == (0, before)
 
 
 @pytest.mark.parametrize("rights", [(), COMMON_PERMISSIONS])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from django import forms
 
@@ -42,38 +40,37 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "number"), NUMBERS)
-def test_number__as_people_type_it__is_read(text: str, number: float) -> None:
-    read = NumberField().clean(text)
-    assert read == number
-    assert type(read) is type(number)
+def test_number__as_people_type_it__is_read() -> None:
+    for text, number in NUMBERS:
+        read = NumberField().clean(text)
+        assert read == number, (text, number)
+        assert type(read) is type(number), (text, number)
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("10,000", 10_000), ("10.000", 10_000), ("-1,234,567", -1_234_567), ("1.234.567", 1_234_567), ("12", 12)],
-)
-def test_whole_number__with_marks_between_thousands__is_read(text: str, number: int) -> None:
-    assert WholeNumberField().clean(text) == number
+def test_whole_number__with_marks_between_thousands__is_read() -> None:
+    for text, number in [
+        ("10,000", 10_000),
+        ("10.000", 10_000),
+        ("-1,234,567", -1_234_567),
+        ("1.234.567", 1_234_567),
+        ("12", 12),
+    ]:
+        assert WholeNumberField().clean(text) == number, (text, number)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_whole_number__with_a_fraction__is_refused() -> None:
+    for text, words in [
         ("2.5", "Must be a whole number such as 2."),
         ("1,23", "Must be a whole number such as 2."),
         ("0,123", "Must be a whole number such as 2."),
         ("1,234.567", "Write 1234.567, without a mark between thousands."),
         ("many", "Must be a number such as 24 or 99.5."),
-    ],
-)
-def test_whole_number__with_a_fraction__is_refused(text: str, words: str) -> None:
-    assert refusal(WholeNumberField(), text) == words
+    ]:
+        assert refusal(WholeNumberField(), text) == words, text
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_number__of_two_meanings_or_none__is_refused_in_words() -> None:
+    for text, words in [
         ("1,234", "Could mean 1.234 or 1234. Write one of them."),
         ("-1,000", "Could mean -1.000 or -1000. Write one of them."),
         ("1,234.5", "Write 1234.5, without a mark between thousands."),
@@ -93,10 +90,8 @@ def test_whole_number__with_a_fraction__is_refused(text: str, words: str) -> Non
         ("1,2" * 30, "Must be a number such as 24 or 99.5."),
         ("٣", "Must be a number such as 24 or 99.5."),
         ("\ud800", "Must be a number such as 24 or 99.5."),
-    ],
-)
-def test_number__of_two_meanings_or_none__is_refused_in_words(text: str, words: str) -> None:
-    assert refusal(NumberField(), text) == words
+    ]:
+        assert refusal(NumberField(), text) == words, text
 
 
 @pytest.mark.parametrize("field", [NumberField(), PercentageField(), PercentField(), FractionField()])
@@ -106,9 +101,8 @@ def test_number__left_empty__is_nothing(field: NumberField) -> None:
     assert field.prepare_value(None) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "percentage", "share"),
-    [
+def test_percentage__with_or_without_its_sign__is_the_same() -> None:
+    for text, percentage, share in [
         ("5", 5, 0.05),
         ("5 %", 5, 0.05),
         ("5%", 5, 0.05),
@@ -120,11 +114,9 @@ def test_number__left_empty__is_nothing(field: NumberField) -> None:
         ("1 000 %", 1000, 10.0),
         ("7", 7, 0.07),
         ("0", 0, 0.0),
-    ],
-)
-def test_percentage__with_or_without_its_sign__is_the_same(text: str, percentage: float, share: float) -> None:
-    assert PercentageField().clean(text) == percentage
-    assert PercentField().clean(text) == share
+    ]:
+        assert PercentageField().clean(text) == percentage, (text, percentage)
+        assert PercentField().clean(text) == share, (text, percentage)
 
 
 @pytest.mark.parametrize("field", [PercentageField(), PercentField()])
@@ -142,9 +134,8 @@ def test_share__that_looks_like_one_of_the_api__is_refused_without_a_sign(text: 
     assert refusal(PercentField(), text) == f"Could mean {meanings}. Write one of them, with the percent sign."
 
 
-@pytest.mark.parametrize(
-    ("stored", "shown"),
-    [
+def test_share__stored__is_shown_in_percent_and_read_again() -> None:
+    for stored, shown in [
         (0.05, "5 %"),
         (0.07, "7 %"),
         (0.125, "12.5 %"),
@@ -152,18 +143,16 @@ def test_share__that_looks_like_one_of_the_api__is_refused_without_a_sign(text: 
         (0.0005, "0.05 %"),
         (10.0, "1000 %"),
         (1, "100 %"),
-    ],
-)
-def test_share__stored__is_shown_in_percent_and_read_again(stored: float, shown: str) -> None:
-    assert PercentField().prepare_value(stored) == shown
-    assert PercentField().clean(shown) == stored
-    assert PercentageField().prepare_value(100 * stored) == shown
+    ]:
+        assert PercentField().prepare_value(stored) == shown, stored
+        assert PercentField().clean(shown) == stored, stored
+        assert PercentageField().prepare_value(100 * stored) == shown, stored
 
 
 def test_share__typed__is_shown_again_as_it_was_typed() -> None:
     assert PercentField().prepare_value("a tenth") == "a tenth"
 
 
-@pytest.mark.parametrize(("text", "number"), [("0.05", 0.05), ("5 %", 0.05), ("12,5%", 0.125), ("20", 20), *NUMBERS])
-def test_fraction__is_a_number_unless_it_has_a_percent_sign(text: str, number: Any) -> None:
-    assert FractionField().clean(text) == number
+def test_fraction__is_a_number_unless_it_has_a_percent_sign() -> None:
+    for text, number in [("0.05", 0.05), ("5 %", 0.05), ("12,5%", 0.125), ("20", 20), *NUMBERS]:
+        assert FractionField().clean(text) == number, (text, number)

@@ -17,6 +17,7 @@ from flags.changes.flag_changes import create_flag, update_flag
 from tests.admin import revision, sign_in
 from tests.conftest import ACTOR, NOON
 from tests.factories import FlagFactory
+from tests.transactions import case_undone
 
 REVISION = "/admin/config/environment/revision/"
 LISTS = [
@@ -43,11 +44,12 @@ def test_revision__for_strangers__leads_to_the_login(db: None) -> None:
     assert Client().get(REVISION).status_code == 302
 
 
-@pytest.mark.parametrize("address", LISTS)
-def test_list__of_configuration__keeps_up(db: None, address: str) -> None:
-    page = sign_in().get(address).content.decode()
-    assert "config/live_list.js" in page
-    assert f'data-address="{REVISION}"' in page
+def test_list__of_configuration__keeps_up(subtests: pytest.Subtests, db: None) -> None:
+    for address in LISTS:
+        with subtests.test(address=address), case_undone():
+            page = sign_in().get(address).content.decode()
+            assert "config/live_list.js" in page
+            assert f'data-address="{REVISION}"' in page
 
 
 def changes_at(address: str) -> list[str]:
@@ -81,9 +83,10 @@ def test_list_of_keys__says_when_the_first_of_them_expires(production: Environme
     assert changes_at("/admin/config/apikey/") == [str(int((NOON + timedelta(days=3)).timestamp()))]
 
 
-@pytest.mark.parametrize("address", LISTS)
-def test_list__without_schedules__does_not(db: None, address: str) -> None:
-    assert changes_at(address) == []
+def test_list__without_schedules__does_not(subtests: pytest.Subtests, db: None) -> None:
+    for address in LISTS:
+        with subtests.test(address=address), case_undone():
+            assert changes_at(address) == []
 
 
 def test_list__of_events__has_a_tail_instead(db: None) -> None:

@@ -15,6 +15,7 @@ from config.models import ApiKey, Change, Environment, Scope, Source
 from flags.changes.flag_changes import create_flag
 from tests.admin import AdminClient, errors_of, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
+from tests.transactions import case_undone
 
 SWITCH = "/admin/config/environment/switch/"
 
@@ -111,23 +112,19 @@ def test_environment__added__is_one_change(db: None) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sent", "field", "words"),
-    [
+def test_environment__that_the_domain_refuses__is_refused(subtests: pytest.Subtests, db: None) -> None:
+    before = revision()
+    for sent, field, words in [
         ({"key": "a b", "name": "A"}, "key", "Must be 1 to 100 letters"),
         ({"key": "staging", "name": "A"}, "key", "exists already"),
         ({"key": "a", "name": " "}, "name", "Must not be empty; give the environment a name that people will read."),
         ({"key": "a", "name": "n" * 201}, "name", "Must be at most 200 characters."),
         ({"key": "a", "name": "nul \0"}, "name", "U+0000"),
-    ],
-)
-def test_environment__that_the_domain_refuses__is_refused(
-    db: None, sent: dict[str, str], field: str, words: str
-) -> None:
-    before = revision()
-    response = sign_in().post("/admin/config/environment/add/", sent)
-    assert words in errors_of(response)[field][0]
-    assert revision() == before
+    ]:
+        with subtests.test(sent=sent, field=field), case_undone():
+            response = sign_in().post("/admin/config/environment/add/", sent)
+            assert words in errors_of(response)[field][0]
+            assert revision() == before
 
 
 def test_environment__made_the_default__replaces_the_one_that_was(staging: Environment) -> None:
@@ -230,23 +227,21 @@ def test_change_log__takes_the_same_queries(
         client.get("/admin/config/change/")
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+def test_change_log__filter_or_search__narrows_it(
+    subtests: pytest.Subtests, key: ApiKey, production: Environment
+) -> None:
+    create_flag(key="flag-a", environment=production, actor=ACTOR, at=NOON)
+    for query, expected in [
         ("kind=flag", ["flag-a"]),
         ("kind=api_key&source=command", ["Shop"]),
         ("source=admin", []),
         ("environment=production", ["Shop"]),
         ("q=flag-", ["flag-a"]),
         ("q=migrate", ["staging", "production"]),
-    ],
-)
-def test_change_log__filter_or_search__narrows_it(
-    key: ApiKey, production: Environment, query: str, expected: list[str]
-) -> None:
-    create_flag(key="flag-a", environment=production, actor=ACTOR, at=NOON)
-    response = sign_in().get(f"/admin/config/change/?{query}")
-    assert [row.key for row in response.context["cl"].result_list] == expected
+    ]:
+        with subtests.test(query=query), case_undone():
+            response = sign_in().get(f"/admin/config/change/?{query}")
+            assert [row.key for row in response.context["cl"].result_list] == expected
 
 
 def test_change__shows_what_was_different_and_leads_to_its_object(production: Environment) -> None:
@@ -269,9 +264,10 @@ def test_change__is_never_written_by_hand(db: None) -> None:
 # --- people ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["auth/user/", "auth/user/add/", "auth/group/", "auth/group/add/", "password_change/"])
-def test_page__of_people__is_there(db: None, page: str) -> None:
-    assert sign_in().get(f"/admin/{page}").status_code == 200
+def test_page__of_people__is_there(subtests: pytest.Subtests, db: None) -> None:
+    for page in ["auth/user/", "auth/user/add/", "auth/group/", "auth/group/add/", "password_change/"]:
+        with subtests.test(page=page), case_undone():
+            assert sign_in().get(f"/admin/{page}").status_code == 200
 
 
 def test_user__added__can_sign_in(db: None) -> None:
@@ -306,9 +302,12 @@ def test_list__without_rows__says_so_and_offers_to_add_one() -> None:
 # --- the days of the change log --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+def test_change_log__by_day__has_the_changes_of_those_days(subtests: pytest.Subtests, production: Environment) -> None:
+    made = {"first": "2026-05-01T23:59:59.999999", "second": "2026-05-02T23:59:59.5", "third": "2026-05-03"}
+    for key, at in made.items():
+        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
+        Change.objects.filter(key=key).update(at=datetime.fromisoformat(at).replace(tzinfo=UTC))
+    for query, expected in [
         ("", {"first", "second", "third"}),
         ("from=2026-05-02", {"second", "third"}),
         ("to=2026-05-02", {"first", "second"}),
@@ -317,17 +316,10 @@ def test_list__without_rows__says_so_and_offers_to_add_one() -> None:
         ("from=&to=", {"first", "second", "third"}),
         (f"from=2026-05-03&source={ACTOR.source}", {"third"}),
         ("to=2026-05-02&q=first", {"first"}),
-    ],
-)
-def test_change_log__by_day__has_the_changes_of_those_days(
-    production: Environment, query: str, expected: set[str]
-) -> None:
-    made = {"first": "2026-05-01T23:59:59.999999", "second": "2026-05-02T23:59:59.5", "third": "2026-05-03"}
-    for key, at in made.items():
-        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
-        Change.objects.filter(key=key).update(at=datetime.fromisoformat(at).replace(tzinfo=UTC))
-    page = sign_in().get(f"/admin/config/change/?{query}")
-    assert {change.key for change in page.context["cl"].result_list} & made.keys() == expected
+    ]:
+        with subtests.test(query=query), case_undone():
+            page = sign_in().get(f"/admin/config/change/?{query}")
+            assert {change.key for change in page.context["cl"].result_list} & made.keys() == expected
 
 
 def test_change_log__by_what_is_no_day__says_so_and_keeps_the_other_filters(db: None) -> None:

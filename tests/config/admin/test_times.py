@@ -10,23 +10,21 @@ from django.template import engines
 MOMENT = datetime(2026, 1, 31, 23, 30, 5, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("name", "zone", "text"),
-    [
+def test_filter__is_an_element_with_the_exact_time(subtests: pytest.Subtests, settings: object) -> None:
+    for name, zone, text in [
         ("minute", "UTC", "31 Jan 2026, 23:30"),
         ("second", "UTC", "31 Jan 2026, 23:30:05 UTC"),
         ("day", "UTC", "31 Jan 2026"),
         ("minute", "Europe/Zurich", "1 Feb 2026, 00:30"),
         ("second", "Europe/Zurich", "1 Feb 2026, 00:30:05 CET"),
-    ],
-)
-def test_filter__is_an_element_with_the_exact_time(settings: object, name: str, zone: str, text: str) -> None:
-    settings.TIME_ZONE = zone  # type: ignore[attr-defined]
-    shown = engines["django"].from_string("{{ at|" + name + " }}").render({"at": MOMENT})
-    assert shown == (
-        '<time class="hy-moment" datetime="2026-01-31T23:30:05.000001Z" title="31 Jan 2026, 23:30:05 UTC">'
-        f"{text}</time>"
-    )
+    ]:
+        with subtests.test(name=name, zone=zone):
+            settings.TIME_ZONE = zone  # type: ignore[attr-defined]
+            shown = engines["django"].from_string("{{ at|" + name + " }}").render({"at": MOMENT})
+            assert shown == (
+                '<time class="hy-moment" datetime="2026-01-31T23:30:05.000001Z" title="31 Jan 2026, 23:30:05 UTC">'
+                f"{text}</time>"
+            )
 
 
 @pytest.mark.parametrize("name", ["minute", "second", "day"])

@@ -107,11 +107,14 @@ def test_delete__webhook__removes_it(ada: AdminClient, webhook: Webhook) -> None
     assert not Webhook.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["test", "pause", "resume", "rotate", "delete", "change"])
-def test_page__of_no_webhook__leads_to_the_overview(ada: AdminClient, webhook: Webhook, name: str) -> None:
-    address = page_of(webhook, name)
+def test_page__of_no_webhook__leads_to_the_overview(
+    subtests: pytest.Subtests, ada: AdminClient, webhook: Webhook
+) -> None:
+    pages = {name: page_of(webhook, name) for name in ["test", "pause", "resume", "rotate", "delete", "change"]}
     webhook.delete()
-    assert ada.get(address).status_code == 302
+    for name, address in pages.items():
+        with subtests.test(name=name):
+            assert ada.get(address).status_code == 302
 
 
 # --- deliveries -------------------------------------------------------------------------------------------------------

@@ -142,17 +142,16 @@ def test_anonymous__from_this_machine__is_answered(settings, db, address):
     assert anonymous(address=address).status == 200
 
 
-@pytest.mark.parametrize(
-    "address", ["10.0.0.1", "192.168.1.7", "8.8.8.8", "fe80::1%eth0", "2001:db8::1", "0.0.0.0", "", "x"]
-)
-def test_anonymous__from_elsewhere__is_refused(settings, db, address):
+def test_anonymous__from_elsewhere__is_refused(subtests, settings, db):
     settings.ANONYMOUS_SCOPE = "manage"
-    assert "machine" in failure(anonymous(address=address))["message"]
+    for address in ["10.0.0.1", "192.168.1.7", "8.8.8.8", "fe80::1%eth0", "2001:db8::1", "0.0.0.0", "", "x"]:
+        with subtests.test(address=address):
+            assert "machine" in failure(anonymous(address=address))["message"]
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_anonymous__through_a_proxy__is_refused(subtests, settings, db):
+    settings.ANONYMOUS_SCOPE = "manage"
+    for header in [
         "Forwarded",
         "Via",
         "X-Forwarded-For",
@@ -164,19 +163,17 @@ def test_anonymous__from_elsewhere__is_refused(settings, db, address):
         "X-Client-IP",
         "True-Client-IP",
         "CF-Connecting-IP",
-    ],
-)
-@pytest.mark.parametrize("text", ["127.0.0.1", ""])
-def test_anonymous__through_a_proxy__is_refused(settings, db, header, text):
+    ]:
+        for text in ["127.0.0.1", ""]:
+            with subtests.test(header=header, text=text):
+                answer = send("GET", "/v1/flags", headers={header: text})
+                assert answer.status == 401
+                assert "proxy" in failure(answer)["message"]
+
+
+def test_anonymous__from_a_page_of_another_site__is_refused(subtests, settings, db):
     settings.ANONYMOUS_SCOPE = "manage"
-    answer = send("GET", "/v1/flags", headers={header: text})
-    assert answer.status == 401
-    assert "proxy" in failure(answer)["message"]
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
+    for headers in [
         {"Origin": "https://evil.example"},
         {"Origin": "http://localhost"},
         {"Origin": "http://testserver:8000"},
@@ -191,14 +188,11 @@ def test_anonymous__through_a_proxy__is_refused(settings, db, header, text):
         {"Sec_Fetch_Site": "same-site"},
         {"Sec_Fetch_Site": "same-origin", "Origin": "https://evil.example"},
         {"Sec_Fetch_Site": "anything"},
-    ],
-    ids=str,
-)
-def test_anonymous__from_a_page_of_another_site__is_refused(settings, db, headers):
-    settings.ANONYMOUS_SCOPE = "manage"
-    answer = anonymous(**headers)
-    assert answer.status == 401
-    assert "web site" in failure(answer)["message"]
+    ]:
+        with subtests.test(headers=headers):
+            answer = anonymous(**headers)
+            assert answer.status == 401
+            assert "web site" in failure(answer)["message"]
 
 
 @pytest.mark.parametrize(
@@ -265,15 +259,16 @@ def test_session__write_with_its_csrf_token__is_done_and_logged_by_name(db):
     assert Change.objects.first().actor == "user ada"
 
 
-@pytest.mark.parametrize("body", [b"--x\r\nbroken", b"csrfmiddlewaretoken=" + b"a" * 32, b"a=1&" * 2000, b"\xff"])
-@pytest.mark.parametrize("content_type", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
-def test_session__form_instead_of_json__is_refused_whatever_is_in_it(db, body, content_type):
+def test_session__form_instead_of_json__is_refused_whatever_is_in_it(subtests, db):
     client = signed_in(UserFactory(is_superuser=True), enforce_csrf_checks=True)
     client.raise_request_exception = False
     client.cookies["halyard_csrf"] = "a" * 32
-    response = client.generic("POST", "/v1/flags", body, content_type=content_type)
-    assert response.status_code in (400, 403, 415), response.content
-    assert response.json()["error"]["requestId"]
+    for body in [b"--x\r\nbroken", b"csrfmiddlewaretoken=" + b"a" * 32, b"a=1&" * 2000, b"\xff"]:
+        for content_type in ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"]:
+            with subtests.test(body=body, content_type=content_type):
+                response = client.generic("POST", "/v1/flags", body, content_type=content_type)
+                assert response.status_code in (400, 403, 415), response.content
+                assert response.json()["error"]["requestId"]
 
 
 def test_session__environment__is_the_one_named_or_the_default(db):

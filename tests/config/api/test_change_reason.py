@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from config.models import Change
 from tests.config.api.conftest import World
 from tests.config.api.wire import Answer, failure, send
+from tests.transactions import case_undone
 
 
 def patch(world: World, reason: str | None) -> Answer:
@@ -24,9 +24,8 @@ def on_the_wire(text: str) -> str:
     return text.encode().decode("latin-1")
 
 
-@pytest.mark.parametrize(
-    ("sent", "kept"),
-    [
+def test_reason__of_a_write__is_kept_with_the_change(subtests: pytest.Subtests, world: World) -> None:
+    for sent, kept in [
         ("Launch day", "Launch day"),
         (on_the_wire("Größer 🙂"), "Größer 🙂"),
         (quote("Größer 🙂"), "Größer 🙂"),
@@ -36,31 +35,28 @@ def on_the_wire(text: str) -> str:
         (None, ""),
         ("x" * 1000, "x" * 1000),
         (quote("🙂" * 1000), "🙂" * 1000),
-    ],
-)
-def test_reason__of_a_write__is_kept_with_the_change(world: World, sent: str | None, kept: str) -> None:
-    assert patch(world, sent).status == 200
-    assert Change.objects.first().reason == kept
+    ]:
+        with subtests.test(sent=sent, kept=kept), case_undone():
+            assert patch(world, sent).status == 200
+            assert Change.objects.first().reason == kept
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
+def test_reason__that_cannot_be_kept__is_refused_and_nothing_written(subtests: pytest.Subtests, world: World) -> None:
+    before = world.stored()
+    for sent, code in [
         ("x" * 1001, "too_long"),
         (quote("🙂" * 1001), "too_long"),
         ("a%00b", "invalid_value"),
         ("\xfc", "invalid_value"),
         ("", "invalid_value"),
         ("  ", "invalid_value"),
-    ],
-)
-def test_reason__that_cannot_be_kept__is_refused_and_nothing_written(world: World, sent: str, code: str) -> None:
-    before = world.stored()
-    answer = patch(world, sent)
-    error = failure(answer)
-    assert (answer.status, error["code"]) == (400, "invalid_parameter")
-    assert [(detail["field"], detail["code"]) for detail in error["details"]] == [("X-Change-Reason", code)]
-    assert world.stored() == before
+    ]:
+        with subtests.test(sent=sent):
+            answer = patch(world, sent)
+            error = failure(answer)
+            assert (answer.status, error["code"]) == (400, "invalid_parameter")
+            assert [(detail["field"], detail["code"]) for detail in error["details"]] == [("X-Change-Reason", code)]
+            assert world.stored() == before
 
 
 def test_reason__empty__says_how_to_send_what_is_not_ascii(world: World) -> None:
@@ -75,9 +71,8 @@ def test_reason__of_a_read__is_not_looked_at(world: World) -> None:
 _DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+def test_reason__of_every_operation_that_writes__is_kept(subtests: pytest.Subtests, world: World) -> None:
+    for method, path, body in [
         ("POST", "/v1/flags", {"key": "new"}),
         ("PATCH", "/v1/flags/known", {"description": "new"}),
         ("DELETE", "/v1/flags/known", None),
@@ -95,9 +90,8 @@ _DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "w
         ("DELETE", "/v1/experiments/draft", None),
         ("POST", "/v1/experiments/draft/start", None),
         ("POST", "/v1/experiments/running/stop", None),
-    ],
-)
-def test_reason__of_every_operation_that_writes__is_kept(world: World, method: str, path: str, body: Any) -> None:
-    raw = b"" if body is None else json.dumps(body).encode()
-    assert send(method, path, raw, {"X-Change-Reason": "because"}, key=world.key).status < 300
-    assert Change.objects.first().reason == "because"
+    ]:
+        with subtests.test(method=method, path=path), case_undone():
+            raw = b"" if body is None else json.dumps(body).encode()
+            assert send(method, path, raw, {"X-Change-Reason": "because"}, key=world.key).status < 300
+            assert Change.objects.first().reason == "because"

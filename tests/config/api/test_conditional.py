@@ -18,16 +18,17 @@ EXPERIMENTS = "/v1/experiments"
 EVEN = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
 
 
-@pytest.mark.parametrize("path", [*VERSIONED, "/v1/experiments/running"])
-def test_read__of_the_version_that_the_caller_has__is_304(world: World, path: str) -> None:
-    first = send("GET", path, key=world.key)
-    etag = first.headers["etag"]
-    for named in (etag, f"W/{etag}", f'"x", {etag}', "*"):
-        again = send("GET", path, headers={"If-None-Match": named}, key=world.key)
-        assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
-        assert "content-type" not in again.headers or not again.body
-    other = send("GET", path, headers={"If-None-Match": '"0"'}, key=world.key)
-    assert (other.status, other.body) == (200, first.body)
+def test_read__of_the_version_that_the_caller_has__is_304(subtests: pytest.Subtests, world: World) -> None:
+    for path in [*VERSIONED, "/v1/experiments/running"]:
+        with subtests.test(path=path):
+            first = send("GET", path, key=world.key)
+            etag = first.headers["etag"]
+            for named in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+                again = send("GET", path, headers={"If-None-Match": named}, key=world.key)
+                assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
+                assert "content-type" not in again.headers or not again.body
+            other = send("GET", path, headers={"If-None-Match": '"0"'}, key=world.key)
+            assert (other.status, other.body) == (200, first.body)
 
 
 @pytest.mark.parametrize("path", VERSIONED)
@@ -126,9 +127,8 @@ def test_metric__put_to_use__is_read_again(api: Any, button: str) -> None:
 # --- keeping answers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "kept"),
-    [
+def test_answer__is_kept_by_its_caller_alone_or_by_nobody(subtests: pytest.Subtests, world: World) -> None:
+    for method, path, body, kept in [
         *(("GET", path, b"", True) for path in VERSIONED),
         ("GET", "/v1/ruleset", b"", True),
         ("GET", "/v1/flags", b"", False),
@@ -137,16 +137,13 @@ def test_metric__put_to_use__is_read_again(api: Any, button: str) -> None:
         ("POST", "/v1/flags/known/evaluate", b'{"userId": "u"}', False),
         ("POST", "/ofrep/v1/evaluate/flags", b'{"context": {"targetingKey": "u"}}', True),
         ("DELETE", "/v1/flags/known", b"", False),
-    ],
-)
-def test_answer__is_kept_by_its_caller_alone_or_by_nobody(
-    world: World, method: str, path: str, body: bytes, kept: bool
-) -> None:
-    answer = send(method, path, body, key=world.key)
-    assert answer.headers["cache-control"] == ("private, no-cache" if kept else "no-store")
-    if kept:
-        varies_by = {name.strip() for name in answer.headers["vary"].split(",")}
-        assert varies_by >= {"Authorization", "Cookie", "X-API-Key", "X-Environment"}
+    ]:
+        with subtests.test(method=method, path=path):
+            answer = send(method, path, body, key=world.key)
+            assert answer.headers["cache-control"] == ("private, no-cache" if kept else "no-store")
+            if kept:
+                varies_by = {name.strip() for name in answer.headers["vary"].split(",")}
+                assert varies_by >= {"Authorization", "Cookie", "X-API-Key", "X-Environment"}
 
 
 def test_redirect__of_a_request_with_a_body__keeps_method_and_body(world: World, monkeypatch: Any) -> None:
@@ -162,30 +159,26 @@ def _to_https(_middleware: Any, request: Any) -> Any:
 # --- the OpenAPI document --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("accept", "kind", "start"),
-    [
+def test_schema__in_the_form_asked_for__comes_small_and_once(subtests: pytest.Subtests, db: None) -> None:
+    for accept, kind, start in [
         (None, "application/vnd.oai.openapi", b"openapi: 3.1.0\n"),
         ("*/*", "application/vnd.oai.openapi", b"openapi: 3.1.0\n"),
         ("application/json, */*", "application/vnd.oai.openapi+json", b'{"openapi":"3.1.0"'),
         ("application/vnd.oai.openapi+json", "application/vnd.oai.openapi+json", b'{"openapi":"3.1.0"'),
         ("application/vnd.oai.openapi", "application/vnd.oai.openapi", b"openapi: 3.1.0\n"),
-    ],
-)
-def test_schema__in_the_form_asked_for__comes_small_and_once(
-    db: None, accept: str | None, kind: str, start: bytes
-) -> None:
-    headers = {"Accept": accept}
-    plain = send("GET", "/v1/schema", headers=headers)
-    zipped = send("GET", "/v1/schema", headers={**headers, "Accept-Encoding": "gzip"})
-    assert (plain.status, plain.headers["content-type"]) == (200, kind)
-    assert plain.body.startswith(start)
-    assert gzip.decompress(zipped.body) == plain.body
-    assert len(zipped.body) < len(plain.body) / 6
-    assert zipped.headers["content-encoding"] == "gzip"
-    assert {name.strip() for name in plain.headers["vary"].split(",")} == {"Accept", "Accept-Encoding"}
-    again = send("GET", "/v1/schema", headers={**headers, "If-None-Match": zipped.headers["etag"]})
-    assert (again.status, again.body) == (304, b"")
+    ]:
+        with subtests.test(accept=accept, kind=kind):
+            headers = {"Accept": accept}
+            plain = send("GET", "/v1/schema", headers=headers)
+            zipped = send("GET", "/v1/schema", headers={**headers, "Accept-Encoding": "gzip"})
+            assert (plain.status, plain.headers["content-type"]) == (200, kind)
+            assert plain.body.startswith(start)
+            assert gzip.decompress(zipped.body) == plain.body
+            assert len(zipped.body) < len(plain.body) / 6
+            assert zipped.headers["content-encoding"] == "gzip"
+            assert {name.strip() for name in plain.headers["vary"].split(",")} == {"Accept", "Accept-Encoding"}
+            again = send("GET", "/v1/schema", headers={**headers, "If-None-Match": zipped.headers["etag"]})
+            assert (again.status, again.body) == (304, b"")
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST", "DELETE"])

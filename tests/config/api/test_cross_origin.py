@@ -64,53 +64,57 @@ def allows(answer) -> bool:
     return any(name.startswith("access-control-") for name in answer.headers)
 
 
-@pytest.mark.parametrize("path", OPEN)
-def test_preflight__from_a_configured_origin__allows_what_clients_do(db, path):
-    answer = preflight(path)
-    assert answer.status == 200
-    assert answer.headers["access-control-allow-origin"] == SHOP
-    assert answer.headers["access-control-allow-methods"] == "POST"
-    allowed = {name.strip() for name in answer.headers["access-control-allow-headers"].split(",")}
-    assert allowed == {
-        "authorization", "content-encoding", "content-type", "idempotency-key",
-        "if-none-match", "x-api-key", "x-request-id",
-    }  # fmt: skip
-    assert "access-control-allow-credentials" not in answer.headers
-    assert "origin" in answer.headers["vary"].lower()
+def test_preflight__from_a_configured_origin__allows_what_clients_do(subtests, db):
+    for path in OPEN:
+        with subtests.test(path=path):
+            answer = preflight(path)
+            assert answer.status == 200
+            assert answer.headers["access-control-allow-origin"] == SHOP
+            assert answer.headers["access-control-allow-methods"] == "POST"
+            allowed = {name.strip() for name in answer.headers["access-control-allow-headers"].split(",")}
+            assert allowed == {
+                "authorization", "content-encoding", "content-type", "idempotency-key",
+                "if-none-match", "x-api-key", "x-request-id",
+            }  # fmt: skip
+            assert "access-control-allow-credentials" not in answer.headers
+            assert "origin" in answer.headers["vary"].lower()
 
 
-@pytest.mark.parametrize("path", [call.path for call in CALLS if call.scope is Scope.CLIENT])
-def test_preflight__of_what_client_keys_may_call__is_allowed(db, path):
-    assert preflight(path).headers["access-control-allow-origin"] == SHOP
+def test_preflight__of_what_client_keys_may_call__is_allowed(subtests, db):
+    for path in [call.path for call in CALLS if call.scope is Scope.CLIENT]:
+        with subtests.test(path=path):
+            assert preflight(path).headers["access-control-allow-origin"] == SHOP
 
 
-@pytest.mark.parametrize("path", OPEN)
-def test_call__from_a_configured_origin__can_be_read(world: World, path):
-    answer = send("POST", path, OPEN[path], {"Origin": SHOP}, key=world.key)
-    assert answer.status in (200, 202)
-    assert answer.headers["access-control-allow-origin"] == SHOP
-    exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")}
-    assert exposed == {
-        "ETag",
-        "Idempotent-Replayed",
-        "RateLimit",
-        "Retry-After",
-        "X-Request-Id",
-        "X-Revision",
-        "X-Stale",
-    }
-    assert "access-control-allow-credentials" not in answer.headers
+def test_call__from_a_configured_origin__can_be_read(subtests: pytest.Subtests, world: World):
+    for path in OPEN:
+        with subtests.test(path=path):
+            answer = send("POST", path, OPEN[path], {"Origin": SHOP}, key=world.key)
+            assert answer.status in (200, 202)
+            assert answer.headers["access-control-allow-origin"] == SHOP
+            exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")}
+            assert exposed == {
+                "ETag",
+                "Idempotent-Replayed",
+                "RateLimit",
+                "Retry-After",
+                "X-Request-Id",
+                "X-Revision",
+                "X-Stale",
+            }
+            assert "access-control-allow-credentials" not in answer.headers
 
 
-@pytest.mark.parametrize("path", OPEN)
-def test_failed_call__from_a_configured_origin__can_be_read_too(world: World, path):
-    for answer in (
-        send("POST", path, b"{", {"Origin": SHOP}, key=world.key),
-        send("POST", path, OPEN[path], {"Origin": SHOP}),
-        send("POST", path, OPEN[path], {"Origin": SHOP, "Content-Type": "text/plain"}, key=world.key),
-    ):
-        failure(answer)
-        assert answer.headers["access-control-allow-origin"] == SHOP
+def test_failed_call__from_a_configured_origin__can_be_read_too(subtests: pytest.Subtests, world: World):
+    for path in OPEN:
+        with subtests.test(path=path):
+            for answer in (
+                send("POST", path, b"{", {"Origin": SHOP}, key=world.key),
+                send("POST", path, OPEN[path], {"Origin": SHOP}),
+                send("POST", path, OPEN[path], {"Origin": SHOP, "Content-Type": "text/plain"}, key=world.key),
+            ):
+                failure(answer)
+                assert answer.headers["access-control-allow-origin"] == SHOP
 
 
 def test_defect_outside_of_a_view__from_a_configured_origin__can_be_read_too(world: World, monkeypatch):
@@ -120,19 +124,21 @@ def test_defect_outside_of_a_view__from_a_configured_origin__can_be_read_too(wor
     assert answer.headers["access-control-allow-origin"] == SHOP
 
 
-@pytest.mark.parametrize("origin", OTHERS)
-@pytest.mark.parametrize("path", OPEN)
-def test_any_call__from_another_origin__is_not_allowed(world: World, path, origin):
-    assert "access-control-allow-origin" not in preflight(path, origin).headers
-    answer = send("POST", path, OPEN[path], {"Origin": origin}, key=world.key)
-    assert "access-control-allow-origin" not in answer.headers
+def test_any_call__from_another_origin__is_not_allowed(subtests: pytest.Subtests, world: World):
+    for origin in OTHERS:
+        for path in OPEN:
+            with subtests.test(origin=origin, path=path):
+                assert "access-control-allow-origin" not in preflight(path, origin).headers
+                answer = send("POST", path, OPEN[path], {"Origin": origin}, key=world.key)
+                assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("path", CLOSED)
-def test_other_operations__from_a_configured_origin__are_not_allowed(world: World, path):
-    assert not allows(preflight(path))
-    assert not allows(preflight(path, method="GET"))
-    assert not allows(send("GET", path, headers={"Origin": SHOP}, key=world.key))
+def test_other_operations__from_a_configured_origin__are_not_allowed(subtests: pytest.Subtests, world: World):
+    for path in CLOSED:
+        with subtests.test(path=path):
+            assert not allows(preflight(path))
+            assert not allows(preflight(path, method="GET"))
+            assert not allows(send("GET", path, headers={"Origin": SHOP}, key=world.key))
 
 
 def test_query_of_events__from_a_configured_origin__cannot_be_read(world: World):

@@ -21,7 +21,7 @@ from tests.answers import error
 from tests.config.api.calls import CALLS, KEY_ID, Call
 from tests.conftest import ACTOR, NOON, CommittingClient
 from tests.factories import ExperimentFactory, FlagFactory, KeyFactory, UserFactory
-from tests.transactions import rolled_back
+from tests.transactions import case_undone, rolled_back
 
 
 def test_calls__of_the_matrix__are_all_operations():
@@ -37,9 +37,6 @@ def test_calls__of_the_matrix__are_all_operations():
         any(method == call.method and re.fullmatch(path, call.path.partition("?")[0]) for call in CALLS)
         for method, path in served
     )
-
-
-every_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
 
 
 @pytest.fixture(scope="module")
@@ -83,49 +80,55 @@ def refusal(response: Any, call: Call, status: int, code: str) -> str:
     return str(error(response, status, code)["message"])
 
 
-@every_call
-@pytest.mark.parametrize("scope", Scope)
-def test_key__of_each_scope__may_do_exactly_what_its_scope_says(things, client_of, call, scope):
-    response = call_with(client_of(scope), call)
-    if scope.includes(call.scope):
-        assert response.status_code == call.status, response.content
-    else:
-        said = refusal(response, call, 403, "forbidden")
-        assert call.scope.value in said
-        assert scope.value in said
-        assert not Flag.objects.filter(key="new").exists()
-        assert not Segment.objects.filter(key="new").exists()
+def test_key__of_each_scope__may_do_exactly_what_its_scope_says(subtests, things, client_of):
+    for scope in Scope:
+        client = client_of(scope)
+        for call in CALLS:
+            with subtests.test(scope=scope, call=call), case_undone():
+                response = call_with(client, call)
+                if scope.includes(call.scope):
+                    assert response.status_code == call.status, response.content
+                    continue
+                said = refusal(response, call, 403, "forbidden")
+                assert call.scope.value in said
+                assert scope.value in said
+                assert not Flag.objects.filter(key="new").exists()
+                assert not Segment.objects.filter(key="new").exists()
 
 
-@every_call
-def test_no_key__is_unauthenticated_for_every_operation(things, call):
-    response = call_with(CommittingClient(), call)
-    assert "Bearer" in refusal(response, call, 401, "unauthenticated")
-    assert response["WWW-Authenticate"] == "Bearer"
+def test_no_key__is_unauthenticated_for_every_operation(subtests, things):
+    for call in CALLS:
+        with subtests.test(call=call), case_undone():
+            response = call_with(CommittingClient(), call)
+            assert "Bearer" in refusal(response, call, 401, "unauthenticated")
+            assert response["WWW-Authenticate"] == "Bearer"
 
 
-@every_call
-@pytest.mark.parametrize("scope", Scope)
-def test_anonymous__of_each_scope__may_do_exactly_what_its_scope_says(settings, things, call, scope):
-    settings.ANONYMOUS_SCOPE = scope.value
-    response = call_with(CommittingClient(), call)
-    if scope.includes(call.scope):
-        assert response.status_code == call.status, response.content
-    else:
-        refusal(response, call, 403, "forbidden")
+def test_anonymous__of_each_scope__may_do_exactly_what_its_scope_says(subtests, settings, things):
+    for scope in Scope:
+        settings.ANONYMOUS_SCOPE = scope.value
+        for call in CALLS:
+            with subtests.test(scope=scope, call=call), case_undone():
+                response = call_with(CommittingClient(), call)
+                if scope.includes(call.scope):
+                    assert response.status_code == call.status, response.content
+                else:
+                    refusal(response, call, 403, "forbidden")
 
 
-@every_call
-def test_session__with_the_permission__may(things, call):
-    response = call_with(signed_in(UserFactory(permissions=[call.permission])), call)
-    assert response.status_code == call.status, response.content
+def test_session__with_the_permission__may(subtests, things):
+    for call in CALLS:
+        with subtests.test(call=call), case_undone():
+            response = call_with(signed_in(UserFactory(permissions=[call.permission])), call)
+            assert response.status_code == call.status, response.content
 
 
-@every_call
-def test_session__with_every_other_permission__may_not(things, call):
-    others = {other.permission for other in CALLS} - {call.permission}
-    response = call_with(signed_in(UserFactory(permissions=others)), call)
-    assert call.permission in refusal(response, call, 403, "forbidden")
+def test_session__with_every_other_permission__may_not(subtests, things):
+    for call in CALLS:
+        with subtests.test(call=call), case_undone():
+            others = {other.permission for other in CALLS} - {call.permission}
+            response = call_with(signed_in(UserFactory(permissions=others)), call)
+            assert call.permission in refusal(response, call, 403, "forbidden")
 
 
 def signed_in(user: User) -> CommittingClient:

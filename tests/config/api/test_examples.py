@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from drf_spectacular.generators import SchemaGenerator
 
 from config.api.examples import Call, _read, add_examples
+from tests.openapi import document
 
 CREATED = "HTTP/1.1 201 Created\n\n" + '{"data": {"key": "a"}}'
 
 
 @pytest.fixture(scope="module")
 def operations() -> dict[str, Any]:
-    document = SchemaGenerator().get_schema(request=None, public=True)
     return {
-        operation["operationId"]: operation for methods in document["paths"].values() for operation in methods.values()
+        operation["operationId"]: operation
+        for methods in document()["paths"].values()
+        for operation in methods.values()
     }
 
 

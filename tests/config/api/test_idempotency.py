@@ -15,7 +15,6 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
-from drf_spectacular.generators import SchemaGenerator
 
 from config import snapshot
 from config.api.idempotency import HEADER
@@ -26,6 +25,8 @@ from config.urls import urlpatterns
 from events.models import Event
 from tests.conftest import NOON, CommittingClient
 from tests.factories import KeyFactory
+from tests.openapi import document
+from tests.transactions import case_undone
 
 pytestmark = pytest.mark.django_db
 
@@ -70,18 +71,19 @@ def check_is_conflict(response: Any) -> None:
 # --- the same request again -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("path", "body"), CREATIONS.items())
-def test_request__sent_again__gets_the_first_answer_and_does_nothing(api: CommittingClient, path: str, body: Any):
-    first = post(api, path, body)
-    assert first.status_code in (201, 202)
-    assert "Idempotent-Replayed" not in first
-    before = done()
-    again = post(api, path, body)
-    check_is_replayed(again, first)
-    for name in ("Content-Type", "Location", "ETag", "Vary", "Allow"):
-        assert again.get(name) == first.get(name)
-    assert again["X-Request-Id"] != first["X-Request-Id"]
-    assert done() == before
+def test_request__sent_again__gets_the_first_answer_and_does_nothing(subtests: pytest.Subtests, api: CommittingClient):
+    for path, body in CREATIONS.items():
+        with subtests.test(path=path, body=body), case_undone():
+            first = post(api, path, body)
+            assert first.status_code in (201, 202)
+            assert "Idempotent-Replayed" not in first
+            before = done()
+            again = post(api, path, body)
+            check_is_replayed(again, first)
+            for name in ("Content-Type", "Location", "ETag", "Vary", "Allow"):
+                assert again.get(name) == first.get(name)
+            assert again["X-Request-Id"] != first["X-Request-Id"]
+            assert done() == before
 
 
 def test_request__first_of_its_key__is_seen_by_the_next_request(api: CommittingClient):
@@ -179,24 +181,22 @@ def test_key__of_a_revoked_api_key__replays_nothing(db: None):
     assert post(client, *TRACK).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("key", "code"),
-    [
+def test_key__not_acceptable__is_refused_by_its_name(subtests: pytest.Subtests, api: CommittingClient):
+    for key, code in [
         ("", "invalid_value"),
         (" ", "invalid_value"),
         ("k\N{LATIN SMALL LETTER E WITH ACUTE}y", "invalid_value"),
         ("k\ty", "invalid_value"),
         ("k\x7fy", "invalid_value"),
         ("k" * 256, "too_long"),
-    ],
-)
-def test_key__not_acceptable__is_refused_by_its_name(api: CommittingClient, key: str, code: str):
-    response = post(api, *TRACK, key)
-    assert response.status_code == 400
-    error = response.json()["error"]
-    assert error["code"] == "invalid_parameter"
-    assert [(each["field"], each["code"]) for each in error["details"]] == [("Idempotency-Key", code)]
-    assert not Event.objects.exists()
+    ]:
+        with subtests.test(key=key):
+            response = post(api, *TRACK, key)
+            assert response.status_code == 400
+            error = response.json()["error"]
+            assert error["code"] == "invalid_parameter"
+            assert [(each["field"], each["code"]) for each in error["details"]] == [("Idempotency-Key", code)]
+            assert not Event.objects.exists()
 
 
 def test_key__where_nothing_is_created__means_nothing(api: CommittingClient):
@@ -236,14 +236,15 @@ def test_request__refused_because_of_what_is_there__may_succeed_later(api: Commi
     assert post(api, "/v1/flags", {"key": "new"}).status_code == 201
 
 
-@pytest.mark.parametrize(("path", "body"), CREATIONS.items())
-def test_request__whose_answer_cannot_be_kept__has_done_nothing(api: CommittingClient, path: str, body: Any):
+def test_request__whose_answer_cannot_be_kept__has_done_nothing(subtests: pytest.Subtests, api: CommittingClient):
     before = done()
-    with mock.patch("config.api.idempotency.store_response", side_effect=OperationalError("away")):
-        assert post(api, path, body).status_code == 503
-    assert done() == before
-    assert not IdempotencyKey.objects.exists()
-    assert "Idempotent-Replayed" not in post(api, path, body)
+    for path, body in CREATIONS.items():
+        with subtests.test(path=path, body=body), case_undone():
+            with mock.patch("config.api.idempotency.store_response", side_effect=OperationalError("away")):
+                assert post(api, path, body).status_code == 503
+            assert done() == before
+            assert not IdempotencyKey.objects.exists()
+            assert "Idempotent-Replayed" not in post(api, path, body)
 
 
 # --- for how long -----------------------------------------------------------------------------------------------------
@@ -312,10 +313,9 @@ def test_delete_expired__key_used_anew_meanwhile__stays(monkeypatch):
 
 
 def test_document__operations_with_the_header__are_those_that_heed_it():
-    document = SchemaGenerator().get_schema(request=None, public=True)
     described = {
         (path, method)
-        for path, methods in document["paths"].items()
+        for path, methods in document()["paths"].items()
         for method, operation in methods.items()
         if any(each["name"] == HEADER for each in operation.get("parameters", []))
     }
@@ -328,7 +328,7 @@ def test_document__operations_with_the_header__are_those_that_heed_it():
     }
     assert described == heeding == {(path, "post") for path in (*CREATIONS, *ELSEWHERE)}
     for path, method in described:
-        operation = document["paths"][path][method]
+        operation = document()["paths"][path][method]
         assert "idempotency_conflict" in operation["responses"]["409"]["description"]
         [success] = [response for status, response in operation["responses"].items() if status < "300"]
         assert "Idempotent-Replayed" in success["headers"]

@@ -121,9 +121,8 @@ def test_key__with_common__is_rotated_only_by_those_who_have_it() -> None:
     assert (key.expires_at, ApiKey.objects.filter(name=key.name).count()) == (None, 1)
 
 
-@pytest.mark.parametrize(
-    ("sent", "field"),
-    [
+def test_key__that_cannot_be__is_refused(subtests: pytest.Subtests, api: Any) -> None:
+    for sent, field in [
         ({"scope": "client"}, "name"),
         ({"name": "x"}, "scope"),
         ({"name": " ", "scope": "client"}, "name"),
@@ -132,10 +131,9 @@ def test_key__with_common__is_rotated_only_by_those_who_have_it() -> None:
         ({"name": "x", "scope": "client", "expiresAt": "2020-01-31"}, "expiresAt"),
         ({"name": "x", "scope": "client", "environment": "staging"}, "environment"),
         ({"name": "x", "scope": "client", "secret": "mine"}, "secret"),
-    ],
-)
-def test_key__that_cannot_be__is_refused(api: Any, sent: dict[str, Any], field: str) -> None:
-    _refuse(api.post(KEYS, sent), field)
+    ]:
+        with subtests.test(sent=sent, field=field):
+            _refuse(api.post(KEYS, sent), field)
 
 
 def test_keys__listed__come_in_pages_newest_first(own: CommittingClient) -> None:
@@ -180,9 +178,14 @@ def test_environment__protection_and_reason__are_read_and_set(api: Any) -> None:
 # --- what is common --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+def test_common__by_a_key_of_one_environment__is_forbidden_and_named(
+    subtests: pytest.Subtests, api: Any, own: CommittingClient
+) -> None:
+    for flag in ("known", "other"):
+        FlagFactory(key=flag)
+    data(api.post("/v1/segments", {"key": "known"}), 201)
+    data(api.post("/v1/metrics", {"key": "known", "type": "count", "event": "view"}), 201)
+    for method, path, body in [
         ("post", ENVIRONMENTS, {"key": "qa", "name": "QA"}),
         ("patch", f"{ENVIRONMENTS}/staging", {"name": "Stage"}),
         ("post", "/v1/segments", {"key": "new"}),
@@ -194,19 +197,12 @@ def test_environment__protection_and_reason__are_read_and_set(api: Any) -> None:
         ("patch", "/v1/flags/known", {"type": "string", "variants": [{"key": "a", "value": "A"}]}),
         ("patch", "/v1/flags/known", {"prerequisites": [{"flag": "other"}]}),
         ("post", KEYS, {"name": "x", "scope": "manage", "common": True}),
-    ],
-)
-def test_common__by_a_key_of_one_environment__is_forbidden_and_named(
-    api: Any, own: CommittingClient, method: str, path: str, body: Any
-) -> None:
-    for flag in ("known", "other"):
-        FlagFactory(key=flag)
-    data(api.post("/v1/segments", {"key": "known"}), 201)
-    data(api.post("/v1/metrics", {"key": "known", "type": "count", "event": "view"}), 201)
-    message = error(getattr(own, method)(path, body), 403, "forbidden")["message"]
-    assert "all environments" in message
-    assert "`common`" in message
-    assert getattr(api, method)(path, body).status_code < 300
+    ]:
+        with subtests.test(method=method, path=path):
+            message = error(getattr(own, method)(path, body), 403, "forbidden")["message"]
+            assert "all environments" in message
+            assert "`common`" in message
+            assert getattr(api, method)(path, body).status_code < 300
 
 
 def test_flag__of_a_key_of_one_environment__is_created_and_changed_and_reverted_there(own: CommittingClient) -> None:
@@ -227,30 +223,31 @@ def test_flag__reverted_to_other_variants_by_a_key_of_one_environment__is_forbid
     error(own.post("/v1/flags/new/revert", {"revision": first}), 403, "forbidden")
 
 
-@pytest.mark.parametrize("missing", [None, *COMMON_PERMISSIONS])
 def test_key__with_common__is_made_and_changed_only_by_users_who_may_change_what_is_common(
-    production: Environment, missing: str | None
+    subtests: pytest.Subtests, production: Environment
 ) -> None:
-    rights = {"config.add_apikey", "config.change_apikey", *COMMON_PERMISSIONS} - {missing}
-    client = CommittingClient()
-    client.force_login(UserFactory(permissions=rights))
-    made = client.post(KEYS, {"name": "x", "scope": "manage", "common": True}, format="json")
-    key, _ = KeyFactory(expires_at=NOON + timedelta(days=1))
-    prolonged = client.patch(f"{KEYS}/{key.pk}", {"expiresAt": None}, format="json")
-    renamed = client.patch(f"{KEYS}/{key.pk}", {"name": "other"}, format="json")
-    revoked = client.post(f"{KEYS}/{key.pk}/revoke")
-    if missing is None:
-        assert data(made, 201)["common"] is True
-        assert "expiresAt" not in data(prolonged)
-        assert data(renamed)["name"] == "other"
-        assert data(revoked)["revokedAt"]
-        return
-    [detail] = error(made, 403, "forbidden")["details"]
-    assert detail["field"] == "common"
-    assert missing in detail["message"]
-    for refused in (prolonged, renamed, revoked):
-        error(refused, 403, "forbidden")
-    assert data(client.post(KEYS, {"name": "x", "scope": "manage"}, format="json"), 201)["common"] is False
+    for missing in [None, *COMMON_PERMISSIONS]:
+        with subtests.test(missing=missing):
+            rights = {"config.add_apikey", "config.change_apikey", *COMMON_PERMISSIONS} - {missing}
+            client = CommittingClient()
+            client.force_login(UserFactory(permissions=rights))
+            made = client.post(KEYS, {"name": "x", "scope": "manage", "common": True}, format="json")
+            key, _ = KeyFactory(expires_at=NOON + timedelta(days=1))
+            prolonged = client.patch(f"{KEYS}/{key.pk}", {"expiresAt": None}, format="json")
+            renamed = client.patch(f"{KEYS}/{key.pk}", {"name": "other"}, format="json")
+            revoked = client.post(f"{KEYS}/{key.pk}/revoke")
+            if missing is None:
+                assert data(made, 201)["common"] is True
+                assert "expiresAt" not in data(prolonged)
+                assert data(renamed)["name"] == "other"
+                assert data(revoked)["revokedAt"]
+                return
+            [detail] = error(made, 403, "forbidden")["details"]
+            assert detail["field"] == "common"
+            assert missing in detail["message"]
+            for refused in (prolonged, renamed, revoked):
+                error(refused, 403, "forbidden")
+            assert data(client.post(KEYS, {"name": "x", "scope": "manage"}, format="json"), 201)["common"] is False
 
 
 def test_key__with_common__makes_others_so(client_of: ClientOf) -> None:

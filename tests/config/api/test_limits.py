@@ -15,6 +15,7 @@ from config.models import Scope
 from events.models import Event
 from tests.conftest import ACTOR, NOON
 from tests.factories import FlagFactory
+from tests.transactions import case_undone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_lanes]
 
@@ -85,24 +86,22 @@ def test_address__of_a_server__is_not_limited(evaluate: Any, production: Any) ->
     assert statuses([evaluate(secret, **ELSEWHERE) for _ in range(20)]) == [200] * 20
 
 
-@pytest.mark.parametrize(
-    ("addresses", "last"),
-    [
+def test_address__this_machine_and_networks__are_distinguished(
+    subtests: pytest.Subtests, evaluate: Any, production: Any
+) -> None:
+    for addresses, last in [
         (["127.0.0.1"], 200),
         (["2001:db8::1", "2001:db8::ffff"], 429),
         (["2001:db8:0:1::1", "2001:db8:0:2::1"], 200),
         (["nonsense"], 200),
-    ],
-)
-def test_address__this_machine_and_networks__are_distinguished(
-    evaluate: Any, production: Any, addresses: list[str], last: int
-) -> None:
-    secrets = [key(production, Scope.CLIENT) for _ in addresses]
-    answers = [
-        evaluate(secrets[number % len(addresses)], REMOTE_ADDR=addresses[number % len(addresses)])
-        for number in range(14)
-    ]
-    assert answers[-1].status_code == last
+    ]:
+        with subtests.test(addresses=addresses, last=last), case_undone():
+            secrets = [key(production, Scope.CLIENT) for _ in addresses]
+            answers = [
+                evaluate(secrets[number % len(addresses)], REMOTE_ADDR=addresses[number % len(addresses)])
+                for number in range(14)
+            ]
+            assert answers[-1].status_code == last
 
 
 def test_address__of_a_client_behind_a_trusted_proxy__is_the_clients(

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 import pytest
 from django.urls import URLPattern
-from drf_spectacular.generators import SchemaGenerator
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rest_framework.serializers import Serializer
 
 from config.api.audit_views import KINDS, AuditViewSet
-from config.api.bodies import convert
+from config.api.bodies import UserRequest, convert
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.models import SEGMENT_MEMBERS
 from config.snapshot import tables
 from config.urls import urlpatterns
 from events.api.event_views import EventViewSet
 from experiments.api.experiment_serializers import AssignmentRequestSerializer, AssignmentsRequestSerializer
-from experiments.api.experiment_views import AssignmentRequest, AssignmentsRequest, ExperimentViewSet
+from experiments.api.experiment_views import AssignmentsRequest, ExperimentViewSet
 from experiments.api.metric_views import MetricViewSet
 from flags.api.evaluation_serializers import (
-    EvaluationRequest,
     EvaluationRequestSerializer,
     EvaluationsRequest,
     EvaluationsRequestSerializer,
@@ -35,37 +33,34 @@ from flags.api.evaluation_serializers import (
 from flags.api.flag_views import FlagHistoryViewSet, FlagViewSet
 from flags.api.segment_views import SegmentViewSet
 from flags.validation.parsing import parse_flag
-
-DOCUMENT: dict[str, Any] = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True)))
-SCHEMAS = DOCUMENT["components"]["schemas"]
+from tests.openapi import document, schemas
 
 
-def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in DOCUMENT["paths"].items():
-        for method, operation in methods.items():
-            yield path, method, operation
-
-
-OPERATIONS = [pytest.param(*each, id=each[2]["operationId"]) for each in operations()]
-OF_V1 = [each for each in OPERATIONS if str(each.values[0]).startswith("/v1/")]
-"""The others have the bodies of a foreign protocol: tests/flags/ofrep/test_openapi.py."""
+def operations(prefix: str = "/") -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield path, method and description. Outside of /v1, bodies are those of a foreign protocol, which
+    tests/flags/ofrep/test_openapi.py has.
+    """
+    for path, methods in document()["paths"].items():
+        if path.startswith(prefix):
+            for method, operation in methods.items():
+                yield path, method, operation
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    return jsonschema_rs.Draft202012Validator({**schema, "components": DOCUMENT["components"]}, validate_formats=True)
+    return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]}, validate_formats=True)
 
 
 def resolve(schema: dict[str, Any]) -> dict[str, Any]:
-    return SCHEMAS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return schemas()[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
 
 # --- completeness ----------------------------------------------------------------------------------------------------
 
 
 def test_document__codes__are_those_of_the_tables() -> None:
-    error = SCHEMAS["AnyError"]["properties"]["error"]["properties"]
+    error = schemas()["AnyError"]["properties"]["error"]["properties"]
     assert error["code"]["enum"] == [code.value for code in ErrorCode]
-    assert SCHEMAS["ErrorDetail"]["properties"]["code"]["enum"] == [code.value for code in DetailCode]
+    assert schemas()["ErrorDetail"]["properties"]["code"]["enum"] == [code.value for code in DetailCode]
 
 
 def test_document__operations__are_those_of_the_urls() -> None:
@@ -86,64 +81,65 @@ def test_document__operation_ids__are_distinct_and_name_what_is_done() -> None:
     assert all("_" in each and each.islower() for each in ids)
 
 
-@pytest.mark.parametrize(("path", "method", "operation"), OF_V1)
-def test_operation__described__has_words_security_and_every_common_answer(
-    path: str, method: str, operation: dict[str, Any]
-) -> None:
-    assert operation["summary"]
-    assert operation["description"].endswith(".")
-    of_callers = [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
-    assert operation["security"] == ([{"killSwitchToken": []}] if path.startswith("/v1/hooks") else of_callers)
-    assert {"400", "401", "403", "500", "503"} <= operation["responses"].keys()
-    assert ("requestBody" in operation) == (method in ("post", "patch"))
-    assert ({"413", "415"} <= operation["responses"].keys()) == ("requestBody" in operation)
-    assert ("404" in operation["responses"]) == ("{" in path)
-    for status, response in operation["responses"].items():
-        assert response["description"]
-        assert response["headers"]["X-Request-Id"]["required"]
-        assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
-        assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
+def test_operation__described__has_words_security_and_every_common_answer(subtests: pytest.Subtests) -> None:
+    for path, method, operation in operations("/v1/"):
+        with subtests.test(operation=operation["operationId"]):
+            assert operation["summary"]
+            assert operation["description"].endswith(".")
+            of_callers = [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
+            assert operation["security"] == ([{"killSwitchToken": []}] if path.startswith("/v1/hooks") else of_callers)
+            assert {"400", "401", "403", "500", "503"} <= operation["responses"].keys()
+            assert ("requestBody" in operation) == (method in ("post", "patch"))
+            assert ({"413", "415"} <= operation["responses"].keys()) == ("requestBody" in operation)
+            assert ("404" in operation["responses"]) == ("{" in path)
+            for status, response in operation["responses"].items():
+                assert response["description"]
+                assert response["headers"]["X-Request-Id"]["required"]
+                assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+                assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
 
 
-@pytest.mark.parametrize(("path", "method", "operation"), OF_V1)
-def test_operation__failing__carries_the_codes_of_its_status(path: str, method: str, operation: dict[str, Any]) -> None:
-    for status, response in operation["responses"].items():
-        if status < "400":
-            continue
-        [content] = response["content"].values()
-        error = resolve(content["schema"])["properties"]["error"]
-        codes = error["properties"]["code"]["enum"]
-        assert codes
-        assert {ErrorCode(code).status for code in codes} == {int(status)}
-        # Beside what a body says: the moment at which there was no such flag, and the part of a group that is taken.
-        assert ("details" in error["properties"]) == (
-            status == "400" or not {"flag_not_found", "in_use"}.isdisjoint(codes)
-        )
+def test_operation__failing__carries_the_codes_of_its_status(subtests: pytest.Subtests) -> None:
+    for *_, operation in operations("/v1/"):
+        with subtests.test(operation=operation["operationId"]):
+            for status, response in operation["responses"].items():
+                if status < "400":
+                    continue
+                [content] = response["content"].values()
+                error = resolve(content["schema"])["properties"]["error"]
+                codes = error["properties"]["code"]["enum"]
+                assert codes
+                assert {ErrorCode(code).status for code in codes} == {int(status)}
+                # Beside what a body says: the moment at which there was no such flag, and the part of a group that is
+                # taken.
+                assert ("details" in error["properties"]) == (
+                    status == "400" or not {"flag_not_found", "in_use"}.isdisjoint(codes)
+                )
 
 
-@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
-def test_operation__examples__are_there_and_hold(path: str, method: str, operation: dict[str, Any]) -> None:
-    contents = [response["content"] for response in operation["responses"].values() if "content" in response]
-    contents += [operation["requestBody"]["content"]] if "requestBody" in operation else []
-    for content in contents:
-        body = content["application/json"]
-        assert body["examples"]
-        for each in body["examples"].values():
-            validator(body["schema"]).validate(each["value"])
+def test_operation__examples__are_there_and_hold(subtests: pytest.Subtests) -> None:
+    for *_, operation in operations():
+        with subtests.test(operation=operation["operationId"]):
+            contents = [response["content"] for response in operation["responses"].values() if "content" in response]
+            contents += [operation["requestBody"]["content"]] if "requestBody" in operation else []
+            for content in contents:
+                body = content["application/json"]
+                assert body["examples"]
+                for each in body["examples"].values():
+                    validator(body["schema"]).validate(each["value"])
 
 
-@pytest.mark.parametrize(("path", "method", "operation"), OF_V1)
-def test_operation__that_succeeds__answers_data_alone_or_nothing(
-    path: str, method: str, operation: dict[str, Any]
-) -> None:
-    [(status, response)] = [each for each in operation["responses"].items() if each[0].startswith("2")]
-    if status == "204":
-        assert "content" not in response
-        return
-    schema = response["content"]["application/json"]["schema"]
-    assert list(schema["properties"]) == schema["required"] == ["data"]
-    assert schema["additionalProperties"] is False
-    assert ("Location" in response["headers"]) == (status == "201")
+def test_operation__that_succeeds__answers_data_alone_or_nothing(subtests: pytest.Subtests) -> None:
+    for *_, operation in operations("/v1/"):
+        with subtests.test(operation=operation["operationId"]):
+            [(status, response)] = [each for each in operation["responses"].items() if each[0].startswith("2")]
+            if status == "204":
+                assert "content" not in response
+                return
+            schema = response["content"]["application/json"]["schema"]
+            assert list(schema["properties"]) == schema["required"] == ["data"]
+            assert schema["additionalProperties"] is False
+            assert ("Location" in response["headers"]) == (status == "201")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +152,7 @@ def test_operation__that_succeeds__answers_data_alone_or_nothing(
     ],
 )
 def test_list__parameters__are_those_of_its_filters_and_paging(view: Any, path: str) -> None:
-    assert_parameters(view, DOCUMENT["paths"][f"/v1/{path}"]["get"])
+    assert_parameters(view, document()["paths"][f"/v1/{path}"]["get"])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +160,7 @@ def test_list__parameters__are_those_of_its_filters_and_paging(view: Any, path: 
     [(EventViewSet, "events"), (AuditViewSet, "audit"), (FlagHistoryViewSet, "flags/{flag_key}/history")],
 )
 def test_query__parameters__are_those_of_its_filters_and_paging(view: Any, path: str) -> None:
-    operation = DOCUMENT["paths"][f"/v1/{path}"]["get"]
+    operation = document()["paths"][f"/v1/{path}"]["get"]
     assert_parameters(view, operation)
     [limit] = [each["schema"] for each in operation["parameters"] if each["name"] == "limit"]
     assert limit == {
@@ -213,7 +209,7 @@ def test_document__every_object_but_free_content__is_closed() -> None:
             for part in schema:
                 yield from objects(part, name)
 
-    assert {name for title, schema in SCHEMAS.items() for name in objects(schema, title)} == free
+    assert {name for title, schema in schemas().items() for name in objects(schema, title)} == free
 
 
 # --- what is accepted ------------------------------------------------------------------------------------------------
@@ -308,7 +304,11 @@ RULES = objects(
     {"type": st.just("users"), "userIds": st.lists(TEXTS | ANYTHING, max_size=3), "percentage": NUMBERS},
     {"type": TEXTS, "percentage": NUMBERS, "userIds": st.lists(TEXTS, max_size=3)},
 )
-RULES_VALIDATOR = validator(SCHEMAS["FlagRequest"]["properties"]["rules"])
+
+
+@cache
+def rules_validator() -> jsonschema_rs.Validator:
+    return validator(schemas()["FlagRequest"]["properties"]["rules"])
 
 
 def is_rules(value: Any) -> bool:
@@ -333,14 +333,14 @@ def is_rules(value: Any) -> bool:
 @example([{"type": "attribute", "conditions": [{"attribute": "a", "operator": "exists"}] * 101}])
 @example([{"type": "attribute", "conditions": [{"attribute": "a", "operator": "in", "value": [1] * 1001}]}])
 def test_rules__of_any_shape__are_described_exactly_as_they_are_parsed(rules: Any) -> None:
-    assert RULES_VALIDATOR.is_valid(rules) == is_rules(rules)
+    assert rules_validator().is_valid(rules) == is_rules(rules)
 
 
 @settings(max_examples=200, deadline=None)
 @given(RULES)
 def test_rule__that_is_parsed__is_described(rule: Any) -> None:
     assume(is_rules([rule]))
-    assert RULES_VALIDATOR.is_valid([rule])
+    assert rules_validator().is_valid([rule])
 
 
 USERS = objects(
@@ -358,7 +358,7 @@ def agree(body: Any, struct: type[msgspec.Struct], serializer: type[Serializer])
 @example({"userId": "u", "attributes": None})
 @example({"userId": "\ufeff"})
 def test_evaluation__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
-    agree(body, EvaluationRequest, EvaluationRequestSerializer)
+    agree(body, UserRequest, EvaluationRequestSerializer)
 
 
 @settings(max_examples=300, deadline=None)
@@ -388,4 +388,4 @@ def test_evaluations__of_any_body__are_accepted_by_struct_and_serializer_alike(b
 @settings(max_examples=300, deadline=None)
 @given(USERS | ANYTHING)
 def test_assignment__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
-    agree(body, AssignmentRequest, AssignmentRequestSerializer)
+    agree(body, UserRequest, AssignmentRequestSerializer)

@@ -25,9 +25,8 @@ def differences(before: Any, after: Any) -> list[str]:
     return describe_differences(before, after, KIND, NOON)
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
+def test_path__in_words() -> None:
+    for path, expected in [
         ("description", "description"),
         ("states.production.enabled", "production, enabled"),
         ("states.eu.rules[0].percentage", "eu, rule 1, percentage"),
@@ -35,15 +34,12 @@ def differences(before: Any, after: Any) -> list[str]:
         ("offVariant", "variant when off"),
         ("userIds[3]", "user id 4"),
         ("rules[0].userIds", "rule 1, user ids"),
-    ],
-)
-def test_path__in_words(path: str, expected: str) -> None:
-    assert describe_path(path, KindWords(labels={"offVariant": "the variant when off"})) == expected
+    ]:
+        assert describe_path(path, KindWords(labels={"offVariant": "the variant when off"})) == expected
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_difference__is_a_sentence() -> None:
+    for before, after, expected in [
         ({"a": 1}, {"a": 1}, []),
         ({"a": 1}, {"a": "x"}, ["Change the a from 1 to “x”"]),
         ({"a": 1}, {}, ["Remove the a: 1"]),
@@ -59,10 +55,8 @@ def test_path__in_words(path: str, expected: str) -> None:
         ({"id": "1", "key": "k"}, None, []),
         (None, {"offVariant": "blue", "tags": []}, ["Set the off variant to “blue”"]),
         ({"a": "x" * 400}, {"a": ""}, [f"Remove the a: “{'x' * 300}…”"]),
-    ],
-)
-def test_difference__is_a_sentence(before: Any, after: Any, expected: list[str]) -> None:
-    assert differences(before, after) == expected
+    ]:
+        assert differences(before, after) == expected
 
 
 def test_difference__of_long_lists__is_counted() -> None:
@@ -89,9 +83,8 @@ def test_difference__for_which_a_kind_has_words__is_reported_by_them(monkeypatch
     assert comparison == Comparison("first", "a 1!", "a 2!")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
+def test_comparison__of_two_versions__has_no_quotes_and_brackets() -> None:
+    for first, second, expected in [
         ("Theirs", "Mine", ("Theirs", "Mine")),
         ("", "EUR", ("nothing", "EUR")),
         (5, "5", ("5", "“5”")),
@@ -100,13 +93,9 @@ def test_difference__for_which_a_kind_has_words__is_reported_by_them(monkeypatch
         (None, {"flag": "beta", "variants": ["on", "off"]}, ("nothing", "flag: beta; variants: (on, off)")),
         ([], {"minProperties": 1}, ("none", "min properties: 1")),
         ("x" * 301, {}, (f"{'x' * 300}…", "nothing")),
-    ],
-)
-def test_comparison__of_two_versions__has_no_quotes_and_brackets(
-    first: Any, second: Any, expected: tuple[str, str]
-) -> None:
-    [comparison] = compare_documents({"a": first}, {"a": second}, KIND, NOON)
-    assert comparison == Comparison("a", *expected)
+    ]:
+        [comparison] = compare_documents({"a": first}, {"a": second}, KIND, NOON)
+        assert comparison == Comparison("a", *expected)
 
 
 def test_comparison__of_lists_of_text__names_what_each_alone_has() -> None:
@@ -121,27 +110,23 @@ def test_comparison__of_texts_with_commas__quotes_each() -> None:
     assert comparison.first == "in: (“b, c”)"
 
 
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
+def test_sentence__in_the_past() -> None:
+    for sentence, expected in [
         ("Switch on in production", "Switched on in production"),
         ("Archive", "Archived"),
         ("Set the owner to “ada”", "Set the owner to “ada”"),
         ("Stop the experiment and ship green", "Stopped the experiment and shipped green"),
         ("Stop protecting the environment", "Stopped protecting the environment"),
         ("and 3 more differences", "and 3 more differences"),
-    ],
-)
-def test_sentence__in_the_past(sentence: str, expected: str) -> None:
-    assert in_past(sentence) == expected
+    ]:
+        assert in_past(sentence) == expected
 
 
 LISTED = {"type": "users", "userIds": ["ada", "bob"]}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_change__of_lists_of_users__names_those_of_one_side() -> None:
+    for before, after, expected in [
         ({"userIds": ["ada", "bob"]}, {"userIds": ["bob", "cy"]}, []),  # the lines name them
         ({"userIds": []}, {"userIds": [*"abcdefg"]}, ["f", "g"]),
         (None, {"rules": [{"segment": "s"}, LISTED]}, ["ada", "bob"]),
@@ -154,11 +139,9 @@ LISTED = {"type": "users", "userIds": ["ada", "bob"]}
         ({"forcedVariants": None}, {"forcedVariants": {"ada": "blue"}}, ["ada"]),
         ({"rules": [{"forced": {"ada": "blue"}}]}, {"rules": [{"forced": {}}]}, ["ada"]),
         ({"description": "ada"}, {"description": "bob"}, []),
-    ],
-)
-def test_change__of_lists_of_users__names_those_of_one_side(before: Any, after: Any, expected: list[str]) -> None:
-    change = describe_change(Change(kind=KIND, before=before, after=after, at=NOON))
-    assert (list(change.users), change.more_users) == (expected, 0)
+    ]:
+        change = describe_change(Change(kind=KIND, before=before, after=after, at=NOON))
+        assert (list(change.users), change.more_users) == (expected, 0)
 
 
 def test_change__of_many_users__names_the_first() -> None:
@@ -171,9 +154,8 @@ def for_ids(value: Any) -> dict[str, Any]:
     return {"rules": [{"conditions": [{"attribute": "userId", "operator": "in", "value": value}]}]}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected", "users"),
-    [
+def test_comparison__of_versions_that_name_users__knows_them() -> None:
+    for first, second, expected, users in [
         ({"userIds": ["a,b", "5"]}, {"userIds": []}, ("User ids", "(“a,b”, 5)", "none"), ["a,b", "5"]),
         ({"userIds": ["ada"]}, {"userIds": None}, ("User ids", "ada", "nothing"), ["ada"]),
         (
@@ -201,12 +183,8 @@ def for_ids(value: Any) -> dict[str, Any]:
             ("", "(a)", ""),
             [],
         ),
-    ],
-)
-def test_comparison__of_versions_that_name_users__knows_them(
-    first: Any, second: Any, expected: tuple[str, str, str], users: list[str]
-) -> None:
-    [comparison] = compare_documents(first, second, KIND, NOON)
-    shown = (comparison.title, comparison.first, comparison.second)
-    assert all(part in whole for part, whole in zip(expected, shown, strict=True)), shown
-    assert [user.user_id for text in shown for user in users_in(text)] == users
+    ]:
+        [comparison] = compare_documents(first, second, KIND, NOON)
+        shown = (comparison.title, comparison.first, comparison.second)
+        assert all(part in whole for part, whole in zip(expected, shown, strict=True)), shown
+        assert [user.user_id for text in shown for user in users_in(text)] == users

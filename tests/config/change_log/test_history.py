@@ -17,9 +17,8 @@ HALF = {"type": "percentage", "percentage": 50}
 MANY = [f"user-{at}" for at in range(100_000)]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_difference__of_each_kind__is_reported_by_its_path() -> None:
+    for before, after, expected in [
         ({"enabled": False}, {"enabled": False}, []),
         ({"enabled": False}, {"enabled": True}, [{"field": "enabled", "before": False, "after": True}]),
         ({"n": 1}, {"n": True}, [{"field": "n", "before": 1, "after": True}]),
@@ -43,17 +42,12 @@ MANY = [f"user-{at}" for at in range(100_000)]
         ({"tags": ["a", "b"]}, {"tags": ["b", "a"]}, [{"field": "tags", "added": [], "removed": []}]),
         ({"value": [1, 1]}, {"value": [1, True]}, [{"field": "value", "added": [True], "removed": [1]}]),
         ({"value": "DE"}, {"value": ["DE"]}, [{"field": "value", "before": "DE", "after": ["DE"]}]),
-    ],
-)
-def test_difference__of_each_kind__is_reported_by_its_path(
-    before: dict[str, Any], after: dict[str, Any], expected: list[dict[str, Any]]
-) -> None:
-    assert list(history.find_differences(before, after)) == expected
+    ]:
+        assert list(history.find_differences(before, after)) == expected
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_list__of_100_000_users__is_reported_in_one_difference() -> None:
+    for before, after, expected in [
         ({"userIds": []}, {"userIds": MANY}, {"added": MANY[:100], "removed": [], "moreAdded": 99_900}),
         ({}, {"userIds": MANY}, {"added": MANY[:100], "removed": [], "moreAdded": 99_900}),
         ({"userIds": MANY}, {}, {"added": [], "removed": MANY[:100], "moreRemoved": 99_900}),
@@ -62,11 +56,8 @@ def test_difference__of_each_kind__is_reported_by_its_path(
             {"userIds": [*MANY[:500], "new", *MANY[501:]]},
             {"added": ["new"], "removed": ["user-500"]},
         ),
-    ],
-    ids=["filled", "came", "went", "edited"],
-)
-def test_list__of_100_000_users__is_reported_in_one_difference(before: Any, after: Any, expected: Any) -> None:
-    assert list(history.find_differences(before, after)) == [{"field": "userIds", **expected}]
+    ]:
+        assert list(history.find_differences(before, after)) == [{"field": "userIds", **expected}]
 
 
 def test_rule__that_came_with_a_long_list__is_reported_field_by_field() -> None:
@@ -109,19 +100,17 @@ def test_entry__of_a_flag_s_state__tells_it_as_properties_of_the_flag() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "action"), [(None, flag(a=ON, b=OFF), "created"), (flag(a=ON, b=OFF), None, "deleted")]
-)
-def test_entry__of_creation_and_deletion__tells_what_this_environment_has(before: Any, after: Any, action: str) -> None:
-    side = "after" if before is None else "before"
-    for environment, state in (("a", ON), ("b", OFF)):
-        entry = history.describe_change(change(before, after), environment)
-        assert entry["action"] == action
-        assert {difference["field"]: difference[side] for difference in entry["changes"]} == {
-            "description": "d",
-            **state,
-        }
-        assert entry.keys().isdisjoint({"reason", "environment"})
+def test_entry__of_creation_and_deletion__tells_what_this_environment_has() -> None:
+    for before, after, action in [(None, flag(a=ON, b=OFF), "created"), (flag(a=ON, b=OFF), None, "deleted")]:
+        side = "after" if before is None else "before"
+        for environment, state in (("a", ON), ("b", OFF)):
+            entry = history.describe_change(change(before, after), environment)
+            assert entry["action"] == action
+            assert {difference["field"]: difference[side] for difference in entry["changes"]} == {
+                "description": "d",
+                **state,
+            }
+            assert entry.keys().isdisjoint({"reason", "environment"})
 
 
 def test_entry__of_a_common_change__tells_nothing_of_other_environments() -> None:
@@ -138,23 +127,20 @@ def test_entry__with_more_differences_than_are_reported__says_how_many() -> None
     assert entry["changes"][199] == {"field": "variants[199].value", "before": 0, "after": 1}
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
+def test_entry__of_a_long_value__tells_the_beginning_of_its_json() -> None:
+    for value, shown in [
         ("x" * 998, "x" * 998),
         ("x" * 999, f'"{"x" * 999}…'),
         ("ä" * 32_000, f'"{"ä" * 999}…'),
         ({"text": "x" * 1000, "n": 1}, f'{{"text":"{"x" * 991}…'),
-    ],
-)
-def test_entry__of_a_long_value__tells_the_beginning_of_its_json(value: Any, shown: Any) -> None:
-    variants = [{"key": "a", "value": value}]
-    added = history.describe_change(change({"value": 1}, {"value": value}), "a")["changes"]
-    assert added == [{"field": "value", "before": 1, "after": shown}]
-    [removed] = history.describe_change(change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a")[
-        "changes"
-    ]
-    assert removed == {"field": "variants[0].value", "before": shown, "after": 0}
+    ]:
+        variants = [{"key": "a", "value": value}]
+        added = history.describe_change(change({"value": 1}, {"value": value}), "a")["changes"]
+        assert added == [{"field": "value", "before": 1, "after": shown}]
+        [removed] = history.describe_change(
+            change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a"
+        )["changes"]
+        assert removed == {"field": "variants[0].value", "before": shown, "after": 0}
 
 
 def test_entry__of_a_list_of_long_elements__tells_as_many_as_a_person_reads() -> None:
@@ -168,23 +154,21 @@ def test_entry__of_a_list_of_long_elements__tells_as_many_as_a_person_reads() ->
 _LONG = "x" * 30_000
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_entry__whatever_the_values_are__is_small_and_counts_what_it_leaves_out() -> None:
+    for value in [
         {"variants": [{"key": f"v{at}", "value": _LONG} for at in range(50)]},
         {"value": {f"n{at}": [f"{n}{_LONG}" for n in range(100)] for at in range(30)}},
         {"value": {_LONG: {_LONG: 1, "b": 2}}},
         {"value": {f"{at}{_LONG}": at for at in range(30)}},
-    ],
-    ids=["values", "lists", "deep names", "names"],
-)
-def test_entry__whatever_the_values_are__is_small_and_counts_what_it_leaves_out(value: Any) -> None:
-    other = json.loads(json.dumps(value).replace("x" * 100, "y" * 100).replace(": 1", ": 3"))
-    for sides in ((value, other), (None, value), (value, None), ({"value": 1}, value)):
-        entry = history.describe_change(change(*sides), "a")
-        assert len(json.dumps(entry)) < 60_000
-        before, after = ({} if side is None else side for side in sides)
-        assert len(entry["changes"]) + entry.get("moreChanges", 0) == len(list(history.find_differences(before, after)))
+    ]:
+        other = json.loads(json.dumps(value).replace("x" * 100, "y" * 100).replace(": 1", ": 3"))
+        for sides in ((value, other), (None, value), (value, None), ({"value": 1}, value)):
+            entry = history.describe_change(change(*sides), "a")
+            assert len(json.dumps(entry)) < 60_000
+            before, after = ({} if side is None else side for side in sides)
+            assert len(entry["changes"]) + entry.get("moreChanges", 0) == len(
+                list(history.find_differences(before, after))
+            )
 
 
 @pytest.mark.parametrize("count", [1, 25])

@@ -25,14 +25,14 @@ def test_words__as_text__are_plain() -> None:
     assert users_in(f"{words}") == ()
 
 
-@pytest.mark.parametrize("user_id", HOSTILE)
-def test_words__put_together__name_the_same_users(user_id: str) -> None:
-    user, bob = name_user(user_id), name_user("bob")
-    words = fill("{}: {}.", "{}", join(", ", ["{}", user, "then", bob]))
-    assert words == f"{{}}: {{}}, {user_id}, then, bob."
-    assert named(words) == [(user_id, user_id), ("bob", "bob")]
-    assert "".join(text for text, _ in split_at_users(words)) == words
-    assert [known for _, known in split_at_users(words) if known] == [user_id, "bob"]
+def test_words__put_together__name_the_same_users() -> None:
+    for user_id in HOSTILE:
+        user, bob = name_user(user_id), name_user("bob")
+        words = fill("{}: {}.", "{}", join(", ", ["{}", user, "then", bob]))
+        assert words == f"{{}}: {{}}, {user_id}, then, bob."
+        assert named(words) == [(user_id, user_id), ("bob", "bob")]
+        assert "".join(text for text, _ in split_at_users(words)) == words
+        assert [known for _, known in split_at_users(words) if known] == [user_id, "bob"]
 
 
 def test_template__with_another_number_of_places__is_refused() -> None:
@@ -40,9 +40,8 @@ def test_template__with_another_number_of_places__is_refused() -> None:
         fill("{} and {}", name_user("a"))
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [
+def test_part__of_words__names_those_in_it() -> None:
+    for start, end, expected in [
         (0, None, [("ada", "ada"), ("bob", "bob")]),
         (4, 7, [("ada", "ada")]),
         (4, 6, [("ad", "ada")]),
@@ -50,12 +49,10 @@ def test_template__with_another_number_of_places__is_refused() -> None:
         (7, 12, []),
         (0, 0, []),
         (0, 99, [("ada", "ada"), ("bob", "bob")]),
-    ],
-)
-def test_part__of_words__names_those_in_it(start: int, end: int | None, expected: list[tuple[str, str]]) -> None:
-    words = fill("for {} and {}", name_user("ada"), name_user("bob"))
-    assert part_of(words, start, end) == str(words)[start:end]
-    assert named(part_of(words, start, end)) == expected
+    ]:
+        words = fill("for {} and {}", name_user("ada"), name_user("bob"))
+        assert part_of(words, start, end) == str(words)[start:end]
+        assert named(part_of(words, start, end)) == expected
 
 
 def test_sentence__in_the_past__names_the_same_users() -> None:

@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +96,22 @@ def test_nginx__patience__is_longer_than_that_of_the_service() -> None:
     assert int(seconds.removesuffix("s")) > settings.DATABASE_LONG_TIMEOUT
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder for sockets, whose paths have at most 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="nginx-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
-def test_nginx__itself__accepts_the_file(tmp_path: Path) -> None:
+def test_nginx__itself__accepts_the_file(tmp_path: Path, short_folder: Path) -> None:
     certificate, key = tmp_path / "fullchain.pem", tmp_path / "privkey.pem"
     form = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=flags.example.com"]
     subprocess.run([*form, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
     example = NGINX.read_text().replace("/etc/letsencrypt/live/flags.example.com", str(tmp_path))
+    # It also tries to listen: not where another server may do so, or root alone.
+    sockets = count()
+    example = re.sub(r"\blisten [^ ;]+", lambda _: f"listen unix:{short_folder}/{next(sockets)}", example)
     (tmp_path / "halyard.conf").write_text(example)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     folders = " ".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)

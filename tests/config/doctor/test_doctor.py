@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import StringIO
 from typing import Any
@@ -177,9 +178,8 @@ def streams(*statuses: int) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.parametrize(
-    ("statuses", "problem"),
-    [
+def test_doctor__proxy__is_asked_as_clients_ask(subtests: pytest.Subtests) -> None:
+    for statuses, problem in [
         ((200, 200), None),
         ((502,), "/livez answers 502."),
         ((200, 301), "redirects to https://flags.example.com/admin/login/"),
@@ -188,12 +188,11 @@ def streams(*statuses: int) -> Iterator[str]:
         ((200, 200, 301, 200), "The proxy passes a client's own X-Forwarded-Proto on."),
         ((200, 200, 200, 301, 200), "The proxy passes X_Forwarded_Proto on, which counts as X-Forwarded-Proto."),
         ((200, 200, 200, 200, 301), "The proxy passes X_Forwarded_Proto on, which counts as X-Forwarded-Proto."),
-    ],
-)
-def test_doctor__proxy__is_asked_as_clients_ask(statuses: tuple[int, ...], problem: str | None) -> None:
-    with streams(*statuses) as url:
-        found = findings("proxy", Level.ERROR, url)
-    assert [problem in words for words in found] == ([True] if problem else [])
+    ]:
+        with subtests.test(statuses=statuses, problem=problem):
+            with streams(*statuses) as url:
+                found = findings("proxy", Level.ERROR, url)
+            assert [problem in words for words in found] == ([True] if problem else [])
 
 
 @pytest.mark.parametrize("url", ["ftp://flags.example.com", "flags.example.com", "http://127.0.0.1:1", "http://[::1"])
@@ -242,35 +241,29 @@ def test_doctor__replica_that_cannot_be_read__is_an_error(
     assert findings("replica", Level.ERROR) == [words]
 
 
-@pytest.mark.parametrize(
-    ("is_receiving", "is_paused", "replayed", "level", "words"),
-    [
+def answer(of_receiver: tuple[bool, bool], of_replay: tuple[int | None], statement: str) -> tuple[Any, ...]:
+    """What the replica answers to a statement."""
+    return of_receiver if "pg_stat_wal_receiver" in statement else of_replay
+
+
+def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "has_replica", lambda: True)
+    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, 2, 10))
+    monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 0)
+    for is_receiving, is_paused, replayed, level, words in [
         (True, False, 10, Level.OK, "It streams, and has replayed what the primary had when this began."),
         (True, True, 4, Level.WARNING, "Replay is paused. It is 6 bytes of the log behind"),
         (False, False, 4, Level.WARNING, "It does not stream from the primary. It is 6 bytes of the log behind"),
         (True, False, 4, Level.WARNING, "It streams, but slowly. It is 6 bytes of the log behind"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("since", "more"), [(None, "."), (70, ", and last replayed a commit of 70 seconds ago.")], ids=["unknown", "known"]
-)
-def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-    is_receiving: bool,
-    is_paused: bool,
-    replayed: int,
-    level: Level,
-    words: str,
-    since: int | None,
-    more: str,
-) -> None:
-    monkeypatch.setattr(replica, "has_replica", lambda: True)
-    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, 2, 10))
-    monkeypatch.setattr(replica, "ask_replica", lambda: Standing(7, 2, replayed))
-    monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 0)
-    answers = {True: (is_receiving, is_paused), False: (since,)}
-    monkeypatch.setattr(replica, "_ask", lambda statement: answers["pg_stat_wal_receiver" in statement])
-    assert findings("replica", level) == [words if level is Level.OK else words + more]
+    ]:
+        for since, more in [(None, "."), (70, ", and last replayed a commit of 70 seconds ago.")]:
+            with subtests.test(is_receiving=is_receiving, is_paused=is_paused, since=since, more=more):
+                of_receiver, of_replay = (is_receiving, is_paused), (since,)
+                monkeypatch.setattr(replica, "ask_replica", partial(Standing, 7, 2, replayed))
+                monkeypatch.setattr(replica, "_ask", partial(answer, of_receiver, of_replay))
+                assert findings("replica", level) == [words if level is Level.OK else words + more]
 
 
 def test_doctor__replica_away__is_a_warning_because_the_primary_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,6 @@ from config.guide.pages import BY_ADDRESS, BY_PATH, FOLDER, PAGES, Page, neighbo
 from config.guide.rendering import render
 from tests.guide.markdown import without_code
 
-EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
-
 
 def test_pages__files_of_the_folder__are_each_listed_once() -> None:
     listed = Counter(page.path for page in PAGES)
@@ -27,15 +25,21 @@ def test_neighbours__first_and_last__have_one_each() -> None:
     assert neighbours(PAGES[-1]) == (PAGES[-2], None)
 
 
-@EVERY_PAGE
-def test_page__source__begins_with_its_only_first_level_heading(page: Page) -> None:
+def test_pages__each__has_one_title_and_leads_to_what_there_is(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=page.path):
+            check_title(page)
+            check_links(page)
+            check_pictures(page)
+
+
+def check_title(page: Page) -> None:
     assert page.source.startswith("# ")
     assert len(re.findall(r"^# ", without_code(page.source), re.MULTILINE)) == 1
     assert page.title
 
 
-@EVERY_PAGE
-def test_page__links__lead_to_pages_sections_and_files(page: Page) -> None:
+def check_links(page: Page) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.source)):
         path, _, anchor = target.partition("#")
         if "://" in path:
@@ -48,8 +52,7 @@ def test_page__links__lead_to_pages_sections_and_files(page: Page) -> None:
             assert anchor in {section.anchor for section in render(other).sections}, target
 
 
-@EVERY_PAGE
-def test_page__pictures__are_served_and_described(page: Page) -> None:
+def check_pictures(page: Page) -> None:
     for tag in re.findall(r"<img\b[^>]*>", render(page).html):
         address = re.search(r'src="/static/([^"]+)"', tag)[1]
         assert finders.find(address), address

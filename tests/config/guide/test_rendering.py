@@ -24,19 +24,16 @@ def rendered(source: str, path: str = "tour/flags.md") -> Rendered:
     return render.__wrapped__(page)
 
 
-@pytest.mark.parametrize(
-    ("target", "url"),
-    [
+def test_link__of_a_page_in_a_folder__becomes_the_url_of_its_target() -> None:
+    for target, url in [
         ("../errors.md", "/guide/errors"),
         ("events.md#track", "/guide/tour/events#track"),
         ("../openfeature/index.md", "/guide/openfeature"),
         ("../index.md", "/guide/"),
         ("#create", "#create"),
         ("https://openfeature.dev", "https://openfeature.dev"),
-    ],
-)
-def test_link__of_a_page_in_a_folder__becomes_the_url_of_its_target(target: str, url: str) -> None:
-    assert f'<a href="{url}">there</a>' in rendered(f"[there]({target})").html
+    ]:
+        assert f'<a href="{url}">there</a>' in rendered(f"[there]({target})").html, (target, url)
 
 
 def test_link__to_a_file_outside_of_the_guide__is_text_alone() -> None:
@@ -111,17 +108,18 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
-def test_page__of_the_guide__renders_whole(page: Page) -> None:
-    html, sections = render(page)
-    tags = Tags()
-    tags.feed(html)
-    assert tags.open == []
-    text = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", html, flags=re.DOTALL)
-    assert not re.search(r"```|\*\*|\]\(|^\|", text, re.MULTILINE), "Markdown that was not understood"
-    assert sections[0].level == 1
-    assert len({section.anchor for section in sections}) == len(sections)
-    assert all(section.title for section in sections)
+def test_pages__each__renders_whole(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=page.path):
+            html, sections = render(page)
+            tags = Tags()
+            tags.feed(html)
+            assert tags.open == []
+            text = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", html, flags=re.DOTALL)
+            assert not re.search(r"```|\*\*|\]\(|^\|", text, re.MULTILINE), "Markdown that was not understood"
+            assert sections[0].level == 1
+            assert len({section.anchor for section in sections}) == len(sections)
+            assert all(section.title for section in sections)
 
 
 def test_code__languages_of_the_guide__are_all_known_and_every_class_has_a_colour() -> None:

@@ -8,42 +8,37 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.test import Client
 
-from config.guide.pages import PAGES, Page
+from config.guide.pages import PAGES
 from config.guide.rendering import page_url
 
-EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+
+def test_pages__each__is_shown_to_everyone_with_files_that_are_shipped_and_links_that_answer(
+    subtests: pytest.Subtests, client: Client
+) -> None:
+    linked: set[str] = set()
+    for page in PAGES:
+        with subtests.test(page=page.path):
+            response = client.get(page_url(page))
+            assert response.status_code == 200
+            html = response.content.decode()
+            check_files(html)
+            assert "style=" not in html
+            assert "<style" not in html
+            assert html.count("<h1") == 1
+            assert f'href="{page_url(page)}" aria-current="page"' in html
+            ids = re.findall(r'\bid="([^"]*)"', html)
+            assert len(ids) == len(set(ids))
+            linked |= set(re.findall(r'<a\b[^>]*href="(/guide[^"#]*)', html))
+    assert linked == {page_url(page) for page in PAGES}
 
 
-@EVERY_PAGE
-def test_page__any__is_shown_to_everyone_and_loads_only_files_that_are_shipped(client: Client, page: Page) -> None:
-    response = client.get(page_url(page))
-    assert response.status_code == 200
-    html = response.content.decode()
+def check_files(html: str) -> None:
     tags = re.findall(r"<(?:script|link|img)\b[^>]*>", html)
     loaded = [re.search(r'(?:src|href)="([^"]*)"', tag)[1] for tag in tags]
     assert loaded
     for address in loaded:
         assert address.startswith("/static/"), address
         assert finders.find(address.removeprefix("/static/")), address
-    assert "style=" not in html
-    assert "<style" not in html
-    assert html.count("<h1") == 1
-    assert f'href="{page_url(page)}" aria-current="page"' in html
-
-
-@EVERY_PAGE
-def test_page__ids__are_unique(client: Client, page: Page) -> None:
-    ids = re.findall(r'\bid="([^"]*)"', client.get(page_url(page)).content.decode())
-    assert len(ids) == len(set(ids))
-
-
-def test_page__links_within_the_guide__all_answer(client: Client) -> None:
-    links = {
-        link
-        for page in PAGES
-        for link in re.findall(r'<a\b[^>]*href="(/guide[^"#]*)', client.get(page_url(page)).content.decode())
-    }
-    assert links == {page_url(page) for page in PAGES}
 
 
 def test_page__in_the_middle__links_to_the_one_before_and_the_one_after(client: Client) -> None:
@@ -90,19 +85,17 @@ def test_page__that_does_not_exist__is_answered_with_a_page_that_helps(client: C
     assert '<a href="/guide/errors">' in html
 
 
-@pytest.mark.parametrize(
-    ("address", "url"),
-    [
+def test_page__by_another_address__is_redirected(subtests: pytest.Subtests, client: Client) -> None:
+    for address, url in [
         ("/guide", "/guide/"),
         ("/guide/errors/", "/guide/errors"),
         ("/guide/errors.md", "/guide/errors"),
         ("/guide/tour/index.md", "/guide/tour"),
         ("/guide/index.md", "/guide/"),
-    ],
-)
-def test_page__by_another_address__is_redirected(client: Client, address: str, url: str) -> None:
-    response = client.get(address)
-    assert (response.status_code, response.headers["Location"]) == (301, url)
+    ]:
+        with subtests.test(address=address, url=url):
+            response = client.get(address)
+            assert (response.status_code, response.headers["Location"]) == (301, url)
 
 
 def test_page__other_methods__are_refused(client: Client) -> None:

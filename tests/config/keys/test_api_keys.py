@@ -86,9 +86,8 @@ def test_revoke__twice__is_logged_once_and_keeps_its_moment(production: Environm
     assert [change.action for change in Change.objects.of("api_key", key.pk)] == ["changed", "created"]
 
 
-@pytest.mark.parametrize("scope", list(Scope))
-@pytest.mark.parametrize("needed", list(Scope))
-def test_scope__includes__those_before_it(scope: Scope, needed: Scope) -> None:
+def test_scope__includes__those_before_it() -> None:
     order = ["client", "server", "manage"]
-
-    assert scope.includes(needed) == (order.index(scope) >= order.index(needed))
+    for scope in list(Scope):
+        for needed in list(Scope):
+            assert scope.includes(needed) == (order.index(scope) >= order.index(needed)), (scope, needed)

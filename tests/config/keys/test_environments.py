@@ -31,22 +31,20 @@ def test_create__new_key__is_not_the_default_and_is_logged() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
+def test_create__unacceptable__names_the_field(subtests: pytest.Subtests) -> None:
+    for values, field in [
         ({"key": "no spaces", "name": "x"}, "key"),
         ({"key": "", "name": "x"}, "key"),
         ({"key": "k" * 101, "name": "x"}, "key"),
         ({"key": "qa", "name": " "}, "name"),
         ({"key": "qa", "name": "n" * 201}, "name"),
-    ],
-)
-def test_create__unacceptable__names_the_field(values: dict[str, str], field: str) -> None:
-    with pytest.raises(ValidationFailed) as refused:
-        create_environment(**values, **WRITE)
+    ]:
+        with subtests.test(values=values, field=field):
+            with pytest.raises(ValidationFailed) as refused:
+                create_environment(**values, **WRITE)
 
-    assert [detail.field for detail in refused.value.details] == [field]
-    assert Environment.objects.count() == 2
+            assert [detail.field for detail in refused.value.details] == [field]
+            assert Environment.objects.count() == 2
 
 
 def test_create__key_that_exists__is_refused() -> None:
@@ -68,13 +66,19 @@ def test_update__new_default__takes_the_place_of_the_old_one(staging: Environmen
     ]
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [("eu-prod", True), ("Production2", True), ("live", True), ("qa", False), ("products", False), ("olive", False)],
-)
-def test_create__key_that_names_production__is_protected(key: str, expected: bool) -> None:
-    assert create_environment(key=key, name="New", **WRITE).protected is expected
-    assert create_environment(key=f"{key}-2", name="New", protected=not expected, **WRITE).protected is not expected
+def test_create__key_that_names_production__is_protected() -> None:
+    for key, expected in [
+        ("eu-prod", True),
+        ("Production2", True),
+        ("live", True),
+        ("qa", False),
+        ("products", False),
+        ("olive", False),
+    ]:
+        assert create_environment(key=key, name="New", **WRITE).protected is expected, key
+        assert (
+            create_environment(key=f"{key}-2", name="New", protected=not expected, **WRITE).protected is not expected
+        ), key
 
 
 def test_first_environments__of_a_new_database__protect_production_alone(

@@ -69,9 +69,9 @@ def test_access_log__key_in_a_path__is_not_written(form: str) -> None:
     assert "SecretOfAKey" not in out.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("sender", "forwarded", "address"),
-    [
+def test_address__forwarding_header__counts_only_from_trusted_proxies(subtests: pytest.Subtests, settings: Any) -> None:
+    settings.TRUSTED_PROXIES = ["10.0.0.0/8"]
+    for sender, forwarded, address in [
         ("203.0.113.7", None, "203.0.113.7"),
         ("203.0.113.7", "198.51.100.1", "203.0.113.7"),
         ("10.1.2.3", "198.51.100.1", "198.51.100.1"),
@@ -81,14 +81,10 @@ def test_access_log__key_in_a_path__is_not_written(form: str) -> None:
         ("10.1.2.3", "nonsense", "10.1.2.3"),
         ("10.1.2.3", "", "10.1.2.3"),
         ("", None, ""),
-    ],
-)
-def test_address__forwarding_header__counts_only_from_trusted_proxies(
-    settings: Any, sender: str, forwarded: str | None, address: str
-) -> None:
-    settings.TRUSTED_PROXIES = ["10.0.0.0/8"]
-    headers = {} if forwarded is None else {"HTTP_X_FORWARDED_FOR": forwarded}
-    assert address_of({"REMOTE_ADDR": sender, **headers}) == address
+    ]:
+        with subtests.test(sender=sender, forwarded=forwarded):
+            headers = {} if forwarded is None else {"HTTP_X_FORWARDED_FOR": forwarded}
+            assert address_of({"REMOTE_ADDR": sender, **headers}) == address
 
 
 def test_watching__nothing_wanted__watches_nothing(settings: Any) -> None:
@@ -122,22 +118,18 @@ def test_traces__request__is_a_span_in_the_clients_own_trace(monkeypatch: pytest
     assert (first.status.is_ok, second.status.is_ok) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("variables", "wanted"),
-    [
+def test_traces__usual_variables__switch_them_on(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variables, wanted in [
         ({}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, True),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, True),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "true"}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
-    ],
-)
-def test_traces__usual_variables__switch_them_on(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: bool
-) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert traces.are_wanted() is wanted
+    ]:
+        with subtests.test(variables=variables, wanted=wanted):
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+            assert traces.are_wanted() is wanted
 
 
 def test_extras__not_installed__are_named_and_the_service_goes_on(

@@ -131,9 +131,13 @@ def test_directing__system_that_refuses_filters__is_logged(
     assert (sys.platform == "linux") == ("New connections cannot be kept away" in caplog.text)
 
 
-def test_refusing__clients_in_the_queue__are_served_and_new_ones_are_not_let_in(sockets: list[socket.socket]) -> None:
+def test_refusing__clients_in_the_queue__are_served_and_new_ones_are_not_let_in(
+    sockets: list[socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
     with connect(sockets) as early:
         refuse_new_connections(sockets)
+        if "New connections cannot be kept away" in caplog.text:
+            pytest.skip("on this system, not every user may filter packets")
         with pytest.raises(TimeoutError):
             connect(sockets, timeout=0.2)
         accepted = next(listening for listening in sockets if count_waiting([listening])).accept()[0]

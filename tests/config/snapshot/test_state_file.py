@@ -197,32 +197,37 @@ def test_restore__no_file__says_nothing(secret: str, caplog: pytest.LogCaptureFi
     assert not caplog.records
 
 
-@pytest.mark.parametrize("position", [0, 1, 30, 0.3, 0.6, 0.9, -70, -1])
 def test_restore__a_byte_changed_anywhere__is_refused(
-    secret: str, caplog: pytest.LogCaptureFixture, position: float
+    subtests: pytest.Subtests, secret: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = save()
     content = bytearray(path.read_bytes())
-    at = int(position * len(content)) if isinstance(position, float) else position
-    content[at] ^= 1
-    path.write_bytes(content)
-    refused(caplog)
+    for position in [0, 1, 30, 0.3, 0.6, 0.9, -70, -1]:
+        with subtests.test(position=position):
+            at = int(position * len(content)) if isinstance(position, float) else position
+            content[at] ^= 1
+            path.write_bytes(content)
+            refused(caplog)
 
 
-@pytest.mark.parametrize("length", [0, 1, 100, 0.5, -1, -64, -65])
 def test_restore__file_cut_off_anywhere__is_refused(
-    secret: str, caplog: pytest.LogCaptureFixture, length: float
+    subtests: pytest.Subtests, secret: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = save()
     content = path.read_bytes()
-    path.write_bytes(content[: int(length * len(content)) if isinstance(length, float) else length])
-    assert "is damaged" in refused(caplog)
+    for length in [0, 1, 100, 0.5, -1, -64, -65]:
+        with subtests.test(length=length):
+            path.write_bytes(content[: int(length * len(content)) if isinstance(length, float) else length])
+            assert "is damaged" in refused(caplog)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"no json\n", b"[1]\n", b"{}\n", b'{"format": "1"}\n', bytes(1000)])
-def test_restore__something_else_in_the_file__is_refused(caplog: pytest.LogCaptureFixture, content: bytes) -> None:
-    state_file._path().write_bytes(content)
-    assert "is damaged: it has no header" in refused(caplog)
+def test_restore__something_else_in_the_file__is_refused(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    for content in [b"", b"\n", b"no json\n", b"[1]\n", b"{}\n", b'{"format": "1"}\n', bytes(1000)]:
+        with subtests.test(content=content):
+            state_file._path().write_bytes(content)
+            assert "is damaged: it has no header" in refused(caplog)
 
 
 def test_restore__another_secret_key__is_refused(secret: str, settings: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,11 +27,12 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
-def test_resolve__private_address__is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    resolving(monkeypatch, address)
-    with pytest.raises(Refused, match="is a private address"):
-        resolve("hooks.example.com", 443)
+def test_resolve__private_address__is_refused(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in PRIVATE:
+        with subtests.test(address=address):
+            resolving(monkeypatch, address)
+            with pytest.raises(Refused, match="is a private address"):
+                resolve("hooks.example.com", 443)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -54,9 +55,9 @@ def test_resolve__network_that_settings_allow__is_taken(monkeypatch: pytest.Monk
         resolve("hooks.internal", 443)
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
+def test_check_url__that_cannot_be_used__is_refused_with_the_reason(subtests: pytest.Subtests, settings: Any) -> None:
+    settings.WEBHOOK_ALLOW_HTTP = False
+    for url, words in [
         ("", "such as https"),
         ("hooks.example.com", "such as https"),
         ("ftp://hooks.example.com", "such as https"),
@@ -73,12 +74,10 @@ def test_resolve__network_that_settings_allow__is_taken(monkeypatch: pytest.Monk
         ("https://hooks.example.com/#here", "no fragment"),
         ("https://10.0.0.1/", "private address"),
         ("https://[::1]/", "private address"),
-    ],
-)
-def test_check_url__that_cannot_be_used__is_refused_with_the_reason(settings: Any, url: str, words: str) -> None:
-    settings.WEBHOOK_ALLOW_HTTP = False
-    [detail] = check_url(url)
-    assert (detail.field, words in detail.message) == ("url", True)
+    ]:
+        with subtests.test(url=url):
+            [detail] = check_url(url)
+            assert (detail.field, words in detail.message) == ("url", True)
 
 
 @pytest.mark.parametrize("url", ["https://hooks.example.com", "https://hooks.example.com:8443/a/b?c=d"])

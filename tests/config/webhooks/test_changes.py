@@ -35,9 +35,8 @@ def test_create__webhook__is_in_the_log_without_its_secrets() -> None:
     assert webhook.revision == change.revision  # it gets no message about itself
 
 
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
+def test_create_and_update__invalid_value__is_refused_at_its_field(subtests: pytest.Subtests) -> None:
+    for values, field in [
         ({"name": " "}, "name"),
         ({"name": "x" * 201}, "name"),
         ({"url": "https://10.0.0.1"}, "url"),
@@ -46,16 +45,15 @@ def test_create__webhook__is_in_the_log_without_its_secrets() -> None:
         ({"kinds": ["nothing"]}, "kinds"),
         ({"tags": ["x"] * 21}, "tags"),
         ({"tags": ["x" * 51]}, "tags"),
-    ],
-)
-def test_create_and_update__invalid_value__is_refused_at_its_field(values: dict[str, Any], field: str) -> None:
-    with pytest.raises(ValidationFailed) as creation:
-        make(**values)
-    assert [detail.field for detail in creation.value.details] == [field]
-    webhook = make()
-    with pytest.raises(ValidationFailed) as update:
-        changes.update_webhook(webhook, changes=values, **WRITER)
-    assert [detail.field for detail in update.value.details] == [field]
+    ]:
+        with subtests.test(values=values, field=field):
+            with pytest.raises(ValidationFailed) as creation:
+                make(**values)
+            assert [detail.field for detail in creation.value.details] == [field]
+            webhook = make()
+            with pytest.raises(ValidationFailed) as update:
+                changes.update_webhook(webhook, changes=values, **WRITER)
+            assert [detail.field for detail in update.value.details] == [field]
 
 
 def test_update__another_path__is_a_change_that_hides_the_path() -> None:

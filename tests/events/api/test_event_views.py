@@ -15,11 +15,11 @@ import time_machine
 from config.timestamps import format_timestamp
 from events.models import Event
 from tests.answers import data, error, next_page
+from tests.cases import undone
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
 ids_of_all = pytest.mark.one_server("an id belongs to one user on Citus")
-pytestmark = pytest.mark.both_lanes
 
 FIELDS = ["id", "event", "userId", "timestamp", "receivedAt", "properties"]
 ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
@@ -46,6 +46,7 @@ def stored(client: Any, query: str = "") -> list[dict[str, Any]]:
 # --- track -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_lanes
 def test_track__name_and_user__is_accepted_with_an_id_and_the_time_of_receipt(api):
     with time_machine.travel(NOON, tick=False):
         acknowledged = track(api)
@@ -63,25 +64,23 @@ def test_track__name_and_user__is_accepted_with_an_id_and_the_time_of_receipt(ap
     }
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
+@pytest.mark.both_lanes
+def test_track__properties__come_back_exactly_as_they_were_sent(subtests, api):
+    for properties in [
         {"revenue": 19.99, "currency": "EUR", "experimentId": "no such", "variant": "blue"},
         {"revenue": 0}, {"revenue": -5}, {"revenue": 1e300}, {"revenue": 2**64 - 1}, {"currency": "eur"},
         {"experimentId": ""}, {"experimentId": "x" * 3000},
         {"Revenue": "another name", "nested": {"list": [1, 2.5, None, True, {"🙂": "é"}]}, "": "", "a.b[0]": 1},
         {"text": "x" * (32 * 1024 - len('{"text":""}'))},
-    ],
-    ids=lambda properties: str(properties)[:30],
-)  # fmt: skip
-def test_track__properties__come_back_exactly_as_they_were_sent(api, properties):
-    track(api, properties=properties)
-    assert stored(api)[0]["properties"] == properties
+    ]:  # fmt: skip
+        with subtests.test(properties=properties):
+            track(api, properties=properties)
+            assert stored(api)[0]["properties"] == properties
 
 
-@pytest.mark.parametrize(
-    ("sent", "kept"),
-    [
+@pytest.mark.both_lanes
+def test_track__timestamp__is_kept_as_sent_in_utc(subtests, api):
+    for sent, kept in [
         ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000000Z"),
         ("2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00.500000Z"),
         ("2026-01-31T12:00:00.123456+02:00", "2026-01-31T10:00:00.123456Z"),
@@ -92,20 +91,22 @@ def test_track__properties__come_back_exactly_as_they_were_sent(api, properties)
         ("2024-02-29", "2024-02-29T00:00:00.000000Z"),
         ("2999-12-31T23:59:59Z", "2999-12-31T23:59:59.000000Z"),
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z"),
-    ],
-)
-def test_track__timestamp__is_kept_as_sent_in_utc(api, sent, kept):
-    track(api, timestamp=sent)
-    assert stored(api)[0]["timestamp"] == kept
+    ]:
+        with undone(subtests, sent=sent, kept=kept):
+            track(api, timestamp=sent)
+            assert stored(api)[0]["timestamp"] == kept
 
 
-@pytest.mark.parametrize("field", ["event", "userId"])
-@pytest.mark.parametrize("text", ["x" * 200, "🙂" * 200, " ", "a\tb\nc"])
-def test_track__text_of_1_to_200_characters__is_accepted(api, field, text):
-    track(api, **{field: text})
-    assert stored(api)[0][field] == text
+@pytest.mark.both_lanes
+def test_track__text_of_1_to_200_characters__is_accepted(subtests, api):
+    for field in ["event", "userId"]:
+        for text in ["x" * 200, "🙂" * 200, " ", "a\tb\nc"]:
+            with subtests.test(field=field, text=text):
+                track(api, **{field: text})
+                assert stored(api)[0][field] == text
 
 
+@pytest.mark.both_lanes
 def test_track__own_id__is_kept_and_the_same_event_again_is_a_duplicate(api):
     assert track(api, id=ID, properties={"a": 1}) == {"id": ID, "status": "accepted"}
     assert track(api, id=ID, properties={"a": 2}) == {"id": ID, "status": "duplicate"}
@@ -113,6 +114,7 @@ def test_track__own_id__is_kept_and_the_same_event_again_is_a_duplicate(api):
     assert [record["properties"] for record in stored(api)] == [{"a": 1}]
 
 
+@pytest.mark.both_lanes
 @pytest.mark.parametrize("other", [pytest.param({"userId": "v"}, marks=ids_of_all), {"event": "click"}])
 def test_track__own_id_of_another_event__is_a_conflict_and_is_not_stored(api, other):
     track(api, id=ID)
@@ -121,6 +123,7 @@ def test_track__own_id_of_another_event__is_a_conflict_and_is_not_stored(api, ot
     assert len(stored(api)) == 1
 
 
+@pytest.mark.both_lanes
 def test_track__own_id_of_another_environment__is_a_conflict(api, staging_api):
     track(api, id=ID)
     found = error(staging_api.post("/v1/events", {**VIEW, "id": ID}), 400, "validation_failed")
@@ -128,6 +131,7 @@ def test_track__own_id_of_another_environment__is_a_conflict(api, staging_api):
     assert stored(staging_api) == []
 
 
+@pytest.mark.both_lanes
 def test_track__every_mistake__is_named_in_one_answer(api):
     body = {"id": "1", "event": "", "timestamp": "then", "properties": {"revenue": "5", "currency": "€"}, "user": "u"}
     found = error(api.post("/v1/events", body), 400, "validation_failed")
@@ -174,17 +178,18 @@ def test_batch__some_bad_events__rejects_those_with_their_reason_and_stores_the_
     assert Event.objects.count() == 2
 
 
-@pytest.mark.parametrize("sent", [None, 7, "view", [], [VIEW]])
-def test_event__that_is_no_object__gets_the_reason(api, sent):
+@pytest.mark.both_lanes
+def test_event__that_is_no_object__gets_the_reason(subtests, api):
     detail = {"field": "body", "code": "invalid_type", "message": "Must be a JSON object."}
-    response = api.post("/v1/events", json.dumps(sent), content_type="application/json")
-    assert error(response, 400, "validation_failed")["details"] == [detail]
-    assert batch(api, VIEW, sent)[1]["error"]["details"] == [detail]
+    for sent in [None, 7, "view", [], [VIEW]]:
+        with subtests.test(sent=sent):
+            response = api.post("/v1/events", json.dumps(sent), content_type="application/json")
+            assert error(response, 400, "validation_failed")["details"] == [detail]
+            assert batch(api, VIEW, sent)[1]["error"]["details"] == [detail]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
+def test_batch__event_that_no_database_keeps__spoils_no_other(subtests, api):
+    for bad in [
         rb'{"event": "view", "userId": "\ud83d"}',
         rb'{"event": "view", "userId": "u", "properties": {"a": "\u0000"}}',
         b'{"event": "view", "userId": "u", "properties": {"a": NaN}}',
@@ -192,14 +197,13 @@ def test_event__that_is_no_object__gets_the_reason(api, sent):
         b'{"event": "view", "userId": "u", "properties": {"a": 11111111111111111111111111111111111111111}}',
         b'{"event": "view", "userId": "u", "properties": {"a": ' + b"[" * 99 + b"]" * 99 + b"}}",
         b'{"event": "view", "userId": "u", "userId": "v"}',
-    ],
-)
-def test_batch__event_that_no_database_keeps__spoils_no_other(api, bad):
-    body = b'{"events": [{"event": "view", "userId": "u"}, ' + bad + b"]}"
-    good, rejected = data(api.generic("POST", "/v1/events/batch", body, content_type="application/json"), 202)
-    assert (good["status"], rejected["status"]) == ("accepted", "rejected")
-    assert rejected["error"]["details"]
-    assert Event.objects.count() == 1
+    ]:
+        with undone(subtests, bad=bad):
+            body = b'{"events": [{"event": "view", "userId": "u"}, ' + bad + b"]}"
+            good, rejected = data(api.generic("POST", "/v1/events/batch", body, content_type="application/json"), 202)
+            assert (good["status"], rejected["status"]) == ("accepted", "rejected")
+            assert rejected["error"]["details"]
+            assert Event.objects.count() == 1
 
 
 def test_batch__all_bad__is_refused_with_each_field_by_its_place(api):
@@ -228,6 +232,7 @@ def test_batch__same_id_twice__is_accepted_once_and_conflicts_where_it_differs(a
     assert statuses[2]["error"]["details"][0]["code"] == "id_conflict"
 
 
+@pytest.mark.both_lanes
 @ids_of_all
 def test_batch__nothing_but_conflicts__is_refused(api):
     track(api, id=ID)
@@ -286,35 +291,31 @@ def test_query__limit_of_1000__is_the_most(api):
     assert [(detail["field"], detail["code"]) for detail in found["details"]] == [("limit", "out_of_range")]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("userId=ada", {"a1", "a2"}),
-        ("event=a1", {"a1"}),
-        ("userId=ada&event=b1", set()),
-        ("userId=ADA", set()),
-        ("experimentId=button", {"b1"}),
-        ("experimentId=butto", set()),
-        ("userId=ada&from=2026-01-31T12:00:02Z", {"a2"}),
-    ],
-)
-def test_query__filters__narrow_it(api, query, found):
+def test_query__filters__narrow_it(subtests, api):
     EventFactory(user_id="ada", name="a1", timestamp=at(1))
     EventFactory(user_id="ada", name="a2", timestamp=at(2))
     EventFactory(user_id="bob", name="b1", timestamp=at(3), properties={"experimentId": "button"})
-    assert set(names(stored(api, f"?{query}"))) == found
+    for query, found in [
+        ("userId=ada", {"a1", "a2"}), ("event=a1", {"a1"}), ("userId=ada&event=b1", set()), ("userId=ADA", set()),
+        ("experimentId=button", {"b1"}), ("experimentId=butto", set()),
+        ("userId=ada&from=2026-01-31T12:00:02Z", {"a2"}),
+    ]:  # fmt: skip
+        with subtests.test(query=query):
+            assert set(names(stored(api, f"?{query}"))) == found
 
 
-@pytest.mark.parametrize("text", ["a b", "a+b", "a&b=c", "🙂", "%", "é", "a/b"])
-def test_query__awkward_user_ids__are_found_when_escaped(api, text):
-    EventFactory(user_id=text)
-    EventFactory(user_id="other")
-    assert [record["userId"] for record in stored(api, f"?userId={quote(text, safe='')}")] == [text]
+def test_query__awkward_user_ids__are_found_when_escaped(subtests, api):
+    for text in ["a b", "a+b", "a&b=c", "🙂", "%", "é", "a/b"]:
+        with subtests.test(text=text):
+            EventFactory(user_id=text)
+            EventFactory(user_id="other")
+            assert [record["userId"] for record in stored(api, f"?userId={quote(text, safe='')}")] == [text]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_query__from_and_to__take_both_ends_in_with_any_offset(subtests, api):
+    for seconds in range(4):
+        EventFactory(name=str(seconds), timestamp=at(seconds))
+    for query, found in [
         ("from=2026-01-31T12:00:01Z", ["3", "2", "1"]),
         ("to=2026-01-31T12:00:01Z", ["1", "0"]),
         ("from=2026-01-31T12:00:01Z&to=2026-01-31T12:00:02Z", ["2", "1"]),
@@ -329,12 +330,9 @@ def test_query__awkward_user_ids__are_found_when_escaped(api, text):
         ("to=2026-01-30", []),
         ("from=2026-02-01", []),
         ("from=2026-01-31T12:00:03Z&to=2026-01-31T12:00:00Z", []),
-    ],
-)
-def test_query__from_and_to__take_both_ends_in_with_any_offset(api, query, found):
-    for seconds in range(4):
-        EventFactory(name=str(seconds), timestamp=at(seconds))
-    assert names(stored(api, f"?{query}")) == found
+    ]:
+        with subtests.test(query=query):
+            assert names(stored(api, f"?{query}")) == found
 
 
 def test_query__to_a_date__ends_with_its_last_instant(api):
@@ -345,20 +343,23 @@ def test_query__to_a_date__ends_with_its_last_instant(api):
     assert names(stored(api, "?from=2026-02-01")) == ["first"]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 7, 10])
-@pytest.mark.parametrize("moments", [1, 3, 10])
-def test_query__all_pages__hold_every_event_once_though_moments_are_equal(api, limit, moments):
-    events = [EventFactory(timestamp=at(number % moments)) for number in range(10)]
-    EventFactory(name="other")
-    expected = [str(e.pk) for e in sorted(events, key=lambda event: (event.timestamp, event.pk), reverse=True)]
-    found, address = [], f"/v1/events?limit={limit}&event=page_viewed"
-    while address:
-        response = api.get(address)
-        page = [record["id"] for record in data(response)]
-        assert 1 <= len(page) <= limit
-        found += page
-        address = next_page(response)
-    assert found == expected
+def test_query__all_pages__hold_every_event_once_though_moments_are_equal(subtests, api):
+    for limit in [1, 2, 7, 10]:
+        for moments in [1, 3, 10]:
+            with undone(subtests, limit=limit, moments=moments):
+                events = [EventFactory(timestamp=at(number % moments)) for number in range(10)]
+                EventFactory(name="other")
+                expected = [
+                    str(e.pk) for e in sorted(events, key=lambda event: (event.timestamp, event.pk), reverse=True)
+                ]
+                found, address = [], f"/v1/events?limit={limit}&event=page_viewed"
+                while address:
+                    response = api.get(address)
+                    page = [record["id"] for record in data(response)]
+                    assert 1 <= len(page) <= limit
+                    found += page
+                    address = next_page(response)
+                assert found == expected
 
 
 def test_query__event_that_arrives_between_two_pages__shifts_nothing(api):
@@ -369,6 +370,7 @@ def test_query__event_that_arrives_between_two_pages__shifts_nothing(api):
     assert [*names(data(first)), *names(data(api.get(next_page(first))))] == ["3", "2", "1", "0"]
 
 
+@pytest.mark.both_lanes
 def test_query__other_environment__sees_none_of_them(api, staging_api):
     track(api)
     assert stored(staging_api) == []
@@ -382,15 +384,15 @@ def test_query__records__are_in_the_order_and_form_of_their_timestamps(api):
     assert all(later > earlier for later, earlier in pairwise(moments))
 
 
-@pytest.mark.parametrize("query", ["", "?userId=user-1", "?limit=3", "?event=page_viewed&from=2026-01-01"])
-@pytest.mark.parametrize("count", [1, 20])
-def test_query__any_number_of_events__takes_one_query(api, django_assert_num_queries, query, count):
-    EventFactory.create_batch(count)
+def test_query__any_number_of_events__takes_one_query(subtests, api, django_assert_max_num_queries):
+    EventFactory.create_batch(20)
     stored(api)
-    with django_assert_num_queries(1):
-        stored(api, query)
+    for query in ["", "?userId=user-1", "?limit=3", "?event=page_viewed&from=2026-01-01"]:
+        with subtests.test(query=query), django_assert_max_num_queries(1):
+            stored(api, query)
 
 
+@pytest.mark.both_lanes
 def test_query__long_experiment_id__is_compared_whole(api):
     long = "e" * 150
     record_one = {"event": "see", "userId": "u", "properties": {"experimentId": long}}

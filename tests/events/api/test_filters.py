@@ -22,6 +22,7 @@ from events.queries.property_search import PropertyIs
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from tests.answers import data, error
+from tests.cases import undone
 from tests.conftest import NOON
 from tests.events.test_admin import explain, store
 from tests.factories import ExperimentFactory
@@ -29,9 +30,15 @@ from tests.factories import ExperimentFactory
 # --- experiments and variants ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_query__variant__is_that_of_the_experiment_named(
+    subtests: pytest.Subtests, api: Any, production: Environment
+) -> None:
+    store(production, ("u1", "see"), experimentId="button", variant="blue")
+    store(production, ("u2", "see"), experimentId="button", variant="red")
+    store(production, ("u3", "see"), experimentId="other", variant="blue")
+    store(production, ("u4", "see"), experimentId="button")
+    store(production, ("u5", "see"), variant="blue")
+    for query, found in [
         ("experimentId=button&variant=blue", {"u1"}),
         ("experimentId=button&variant=red", {"u2"}),
         ("experimentId=button&variant=BLUE", set()),
@@ -40,17 +47,9 @@ from tests.factories import ExperimentFactory
         ("experimentId=button", {"u1", "u2", "u4"}),
         ("experimentId=button&variant=blue&userId=u2", set()),
         ("experimentId=button&variant=blue&event=see&userId=u1", {"u1"}),
-    ],
-)
-def test_query__variant__is_that_of_the_experiment_named(
-    api: Any, production: Environment, query: str, found: set[str]
-) -> None:
-    store(production, ("u1", "see"), experimentId="button", variant="blue")
-    store(production, ("u2", "see"), experimentId="button", variant="red")
-    store(production, ("u3", "see"), experimentId="other", variant="blue")
-    store(production, ("u4", "see"), experimentId="button")
-    store(production, ("u5", "see"), variant="blue")
-    assert {each["userId"] for each in data(api.get(f"/v1/events?{query}"))} == found
+    ]:
+        with subtests.test(query=query):
+            assert {each["userId"] for each in data(api.get(f"/v1/events?{query}"))} == found
 
 
 @pytest.mark.parametrize("spelling", ["id", "key"])
@@ -107,9 +106,8 @@ def test_query__long_variant__is_compared_whole(api: Any, production: Environmen
         assert len(data(api.get("/v1/events", {"experimentId": "button", "variant": variant}))) == found
 
 
-@pytest.mark.parametrize(
-    ("query", "field", "word"),
-    [
+def test_query__parameter_that_cannot_be_answered__is_refused_by_name(subtests: pytest.Subtests, api: Any) -> None:
+    for query, field, word in [
         ("variant=blue", "variant", "experimentId"),
         ("variant=blue&userId=u", "variant", "experimentId"),
         ("properties.plan=pro", "properties.plan", "userId"),
@@ -124,15 +122,11 @@ def test_query__long_variant__is_compared_whole(api: Any, production: Environmen
         ("properties=x&userId=u", "properties", "properties.<name>"),
         ("Properties.plan=x&userId=u", "Properties.plan", "Unknown"),
         ("&".join(f"properties.p{at}=x" for at in range(11)) + "&userId=u", "properties.p10", "10"),
-    ],
-    ids=lambda text: text[:30],
-)
-def test_query__parameter_that_cannot_be_answered__is_refused_by_name(
-    api: Any, query: str, field: str, word: str
-) -> None:
-    found = error(api.get(f"/v1/events?{query}"), 400, "invalid_parameter")
-    assert [detail["field"] for detail in found["details"]] == [field]
-    assert word in found["details"][0]["message"]
+    ]:
+        with subtests.test(query=query, field=field):
+            found = error(api.get(f"/v1/events?{query}"), 400, "invalid_parameter")
+            assert [detail["field"] for detail in found["details"]] == [field]
+            assert word in found["details"][0]["message"]
 
 
 def test_query__name_that_is_not_utf8__is_refused(api: Any) -> None:
@@ -148,44 +142,39 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_query__property__is_the_text_or_what_it_spells(
+    subtests: pytest.Subtests, api: Any, production: Environment
+) -> None:
+    for user, value in VALUES.items():
+        store(production, (user, "see"), plan=value)
+    for text, found in [
         ("pro", {"text"}), ("Pro", set()), ('"pro"', {"quoted"}), ("1", {"digits", "one", "one and nothing"}),
         ("1.0", {"one", "one and nothing"}), ("1e0", {"one", "one and nothing"}), ("01", set()), (" 1", {"spaced"}),
         ("0.1", {"float"}), ("1E-1", {"float"}), ("1e20", {"large"}), ("100000000000000000000", {"large"}),
         ("-5", {"negative"}), ("-5.0", {"negative"}), ("+5", set()), ("true", {"on", "word"}), ("false", {"off"}),
         ("True", set()), ("null", {"none", "word for none"}), ("0", set()), ('["pro", 1]', set()), ("NaN", set()),
         ("9007199254740993", {"exact"}), ("9007199254740992", set()), ("1e999", set()), ("1" * 400, set()),
-    ],
-)  # fmt: skip
-def test_query__property__is_the_text_or_what_it_spells(
-    api: Any, production: Environment, text: str, found: set[str]
-) -> None:
-    for user, value in VALUES.items():
-        store(production, (user, "see"), plan=value, other=text)
-    store(production, ("without", "see"), other=text)
-    response = api.get("/v1/events", {"event": "see", "properties.plan": text})
-    assert {each["userId"] for each in data(response)} == found
+    ]:  # fmt: skip
+        with subtests.test(text=text):
+            store(production, ("without", "see"), other=text)
+            response = api.get("/v1/events", {"event": "see", "properties.plan": text})
+            assert {each["userId"] for each in data(response)} == found
 
 
-@pytest.mark.parametrize(
-    "name", ["a.b", "a b", "é", "0", "-1", "", '"', "\\", "a'b", "$", "[0]", "%s", "🙂", "a__b", "\t"]
-)
-@pytest.mark.parametrize(
-    "way", [json.dumps, lambda value: json.dumps(value, ensure_ascii=False)], ids=["ASCII", "UTF-8"]
-)
 def test_query__property_of_any_name__is_found_at_the_top_alone(
-    api: Any, production: Environment, name: str, way: Any
+    subtests: pytest.Subtests, api: Any, production: Environment
 ) -> None:
-    store(production, ("below", "see"), outer={name: "x"}, **{name + "x": "x"})
-    [event] = store(production, ("top", "see"), **{name: "x"})
-    table, document = Event._meta.db_table, way({name: "x"})
-    with connection.cursor() as cursor:  # as it may have been written by earlier versions
-        key = event.id if connection.vendor == "postgresql" else event.id.hex
-        cursor.execute(f"UPDATE {table} SET properties = %s WHERE id = %s", [document, key])
-    response = api.get(f"/v1/events?event=see&properties.{quote(name, safe='')}=x")
-    assert [each["userId"] for each in data(response)] == ["top"]
+    for name in ["a.b", "a b", "é", "0", "-1", "", '"', "\\", "a'b", "$", "[0]", "%s", "🙂", "a__b", "\t"]:
+        for way in [json.dumps, lambda value: json.dumps(value, ensure_ascii=False)]:
+            with undone(subtests, name=name, way=way):
+                store(production, ("below", "see"), outer={name: "x"}, **{name + "x": "x"})
+                [event] = store(production, ("top", "see"), **{name: "x"})
+                table, document = Event._meta.db_table, way({name: "x"})
+                with connection.cursor() as cursor:  # as it may have been written by earlier versions
+                    key = event.id if connection.vendor == "postgresql" else event.id.hex
+                    cursor.execute(f"UPDATE {table} SET properties = %s WHERE id = %s", [document, key])
+                response = api.get(f"/v1/events?event=see&properties.{quote(name, safe='')}=x")
+                assert [each["userId"] for each in data(response)] == ["top"]
 
 
 def test_query__several_properties__must_all_be_met(api: Any, production: Environment) -> None:
@@ -239,9 +228,14 @@ def _read(text: str) -> Any:
 
 
 @pytest.mark.one_server("the plan of PostgreSQL is read")
-@pytest.mark.parametrize(
-    ("query", "index"),
-    [
+def test_query__each_filter__reads_its_index_from_where_the_page_begins(
+    subtests: pytest.Subtests, api: Any, production: Environment
+) -> None:
+    # What a filter asks for is rare enough that no other index costs about the same.
+    users = [(f"u{at % 50}", "buy" if at % 20 else "see") for at in range(1_800)]
+    store(production, *users[:100], experimentId="button", variant="blue", plan="pro")
+    store(production, *users[100:])
+    for query, index in [
         ({}, "event_by_time"),
         ({"from": "2026-01-01"}, "event_by_time"),
         ({"userId": "u1"}, "event_by_user"),
@@ -250,22 +244,15 @@ def _read(text: str) -> Any:
         ({"experimentId": "button", "variant": "blue"}, "event_by_variant"),
         ({"event": "see", "properties.plan": "pro"}, "event_by_name"),
         ({"userId": "u1", "properties.plan": "pro"}, "event_by_user"),
-    ],
-)
-@pytest.mark.parametrize("cursor", [False, True], ids=["first page", "later page"])
-def test_query__each_filter__reads_its_index_from_where_the_page_begins(
-    api: Any, production: Environment, query: dict[str, str], index: str, cursor: bool
-) -> None:
-    # What a filter asks for is rare enough that no other index costs about the same.
-    users = [(f"u{at % 50}", "buy" if at % 20 else "see") for at in range(1_800)]
-    store(production, *users[:100], experimentId="button", variant="blue", plan="pro")
-    store(production, *users[100:])
-    plan = explain(_statement_of(api, {**query, "limit": "1"}, is_later=cursor))
-    assert index in plan
-    assert "Sort" not in plan
-    assert "TEMP B-TREE" not in plan
-    if cursor:
-        assert ('ROW("timestamp", id) <' in plan) or ("(timestamp,id)<(?,?)" in plan)
+    ]:
+        for cursor in [False, True]:
+            with subtests.test(query=query, index=index, cursor=cursor):
+                plan = explain(_statement_of(api, {**query, "limit": "1"}, is_later=cursor))
+                assert index in plan
+                assert "Sort" not in plan
+                assert "TEMP B-TREE" not in plan
+                if cursor:
+                    assert ('ROW("timestamp", id) <' in plan) or ("(timestamp,id)<(?,?)" in plan)
 
 
 def _statement_of(api: Any, query: dict[str, str], *, is_later: bool) -> str:

@@ -8,8 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 from zoneinfo._zoneinfo import ZoneInfo as ReadableZoneInfo  # type: ignore[import-not-found]
 
-import pytest
-
 from events.counts.intervals import Interval, Intervals, Run, intervals, zone_names
 from events.counts.storage import QUARTER, quarter_of, start_of
 
@@ -25,9 +23,8 @@ def shown(series: Intervals, zone: str) -> list[str]:
     return [start_of(at).astimezone(ZoneInfo(zone)).isoformat() for at in (*series.starts, series.end)]
 
 
-@pytest.mark.parametrize(
-    ("zone", "first", "last", "expected"),
-    [
+def test_days__between_two_moments__are_those_that_hold_them() -> None:
+    for zone, first, last, expected in [
         ("UTC", "2026-01-31T00:00:00+00:00", "2026-01-31T23:59:59.999999+00:00", ["2026-01-31", "2026-02-01"]),
         ("UTC", "2026-01-31T23:59:59+00:00", "2026-02-01T00:00:00+00:00", ["2026-01-31", "2026-02-01", "2026-02-02"]),
         ("Europe/Zurich", "2026-03-28T22:59:00+00:00", "2026-03-28T22:59:00+00:00", ["2026-03-28", "2026-03-29"]),
@@ -39,19 +36,14 @@ def shown(series: Intervals, zone: str) -> list[str]:
         ("America/Sao_Paulo", "2018-11-04T12:00:00+00:00", "2018-11-04T12:00:00+00:00", ["2018-11-04", "2018-11-05"]),
         ("Pacific/Apia", "2011-12-29T12:00:00+00:00", "2011-12-30T12:00:00+00:00", ["2011-12-29", "2012-01-01"]),
         ("America/Havana", "2026-11-01T04:30:00+00:00", "2026-11-01T05:30:00+00:00", ["2026-11-01", "2026-11-02"]),
-    ],
-)
-def test_days__between_two_moments__are_those_that_hold_them(
-    zone: str, first: str, last: str, expected: list[str]
-) -> None:
-    series = intervals(Interval.DAY, ZoneInfo(zone), moment(first), moment(last))
-    dates = [text[:10] for text in shown(series, zone)]
-    assert (dates[0], dates[-1]) == (expected[0], expected[-1])
+    ]:
+        series = intervals(Interval.DAY, ZoneInfo(zone), moment(first), moment(last))
+        dates = [text[:10] for text in shown(series, zone)]
+        assert (dates[0], dates[-1]) == (expected[0], expected[-1]), (zone, first)
 
 
-@pytest.mark.parametrize(
-    ("zone", "day", "hours"),
-    [
+def test_days__where_clocks_change__are_as_long_as_they_were() -> None:
+    for zone, day, hours in [
         ("Europe/Zurich", "2026-03-29", 23),
         ("Europe/Zurich", "2026-10-25", 25),
         ("Europe/Zurich", "2026-01-31", 24),
@@ -62,18 +54,15 @@ def test_days__between_two_moments__are_those_that_hold_them(
         ("Australia/Lord_Howe", "2026-10-04", 23.5),
         ("America/St_Johns", "2008-11-01", 25),
         ("Pacific/Apia", "2011-12-31", 24),
-    ],
-)
-def test_days__where_clocks_change__are_as_long_as_they_were(zone: str, day: str, hours: float) -> None:
-    noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    series = intervals(Interval.DAY, ZoneInfo(zone), noon, noon)
-    assert len(series.starts) == 1
-    assert (series.end - series.starts[0]) * QUARTER == hours * HOUR
+    ]:
+        noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+        series = intervals(Interval.DAY, ZoneInfo(zone), noon, noon)
+        assert len(series.starts) == 1, (zone, day)
+        assert (series.end - series.starts[0]) * QUARTER == hours * HOUR, (zone, day)
 
 
-@pytest.mark.parametrize(
-    ("zone", "first", "expected"),
-    [
+def test_hours__where_clocks_change__are_those_of_the_clocks() -> None:
+    for zone, first, expected in [
         (
             "Europe/Zurich",
             "2026-03-29T00:30:00+00:00",
@@ -99,11 +88,9 @@ def test_days__where_clocks_change__are_as_long_as_they_were(zone: str, day: str
             "2026-10-03T15:00:00+00:00",
             ["2026-10-04T01:00:00+10:30", "2026-10-04T02:30:00+11:00", "2026-10-04T03:00:00+11:00"],
         ),
-    ],
-)
-def test_hours__where_clocks_change__are_those_of_the_clocks(zone: str, first: str, expected: list[str]) -> None:
-    second = moment(first) + HOUR - (timedelta(minutes=30) if zone == "Australia/Lord_Howe" else timedelta())
-    assert shown(intervals(Interval.HOUR, ZoneInfo(zone), moment(first), second), zone) == expected
+    ]:
+        second = moment(first) + HOUR - (timedelta(minutes=30) if zone == "Australia/Lord_Howe" else timedelta())
+        assert shown(intervals(Interval.HOUR, ZoneInfo(zone), moment(first), second), zone) == expected, (zone, first)
 
 
 def test_runs__year_with_two_changes_of_clocks__are_five() -> None:
@@ -121,14 +108,14 @@ def test_runs__hours__are_one_however_often_clocks_change_by_whole_hours() -> No
     assert series.runs == [Run(0, quarter_of(first), 4)]
 
 
-@pytest.mark.parametrize("interval", Interval)
-@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-@pytest.mark.parametrize("year", [1980, 9998])
-def test_intervals__of_the_first_and_last_year__are_there(interval: Interval, zone: str, year: int) -> None:
-    first, last = datetime(year, 1, 1, tzinfo=UTC), datetime(year, 12, 31, 23, 59, tzinfo=UTC)
-    series = intervals(interval, ZoneInfo(zone), first, last)
-    assert start_of(series.starts[0]) <= first
-    assert start_of(series.end) > last
+def test_intervals__of_the_first_and_last_year__are_there() -> None:
+    for interval in Interval:
+        for zone in ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"]:
+            for year in [1980, 9998]:
+                first, last = datetime(year, 1, 1, tzinfo=UTC), datetime(year, 12, 31, 23, 59, tzinfo=UTC)
+                series = intervals(interval, ZoneInfo(zone), first, last)
+                assert start_of(series.starts[0]) <= first, (interval, zone, year)
+                assert start_of(series.end) > last, (interval, zone, year)
 
 
 def test_zone_names__are_those_of_the_database_of_time_zones() -> None:

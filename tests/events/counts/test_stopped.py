@@ -16,6 +16,7 @@ from config.models import Environment
 from events.counts.stopped import HOURS_WATCHED, Stopped, stopped_events
 from events.counts.storage import QUARTER, quarter_of, start_of
 from events.models import EventCount
+from tests.cases import undone
 from tests.conftest import NOON
 from tests.plans import analyze
 
@@ -45,16 +46,16 @@ def hourly(since: int, *, hours: int = HOURS_WATCHED) -> range:
     return range(since, since + hours * AN_HOUR, AN_HOUR)
 
 
-@pytest.mark.parametrize(
-    ("since", "has_stopped"),
-    [(0, False), (4, False), (12, False), (13, True), (A_DAY, True), (3 * A_DAY, True), (400 * A_DAY, True)],
-)
-def test_stopped__hourly_event__after_three_hours(production: Environment, since: int, has_stopped: bool) -> None:
-    store(production, hourly(since))
-    found = find(production)
-    assert (found is not None) is has_stopped
-    if found:
-        assert found == Stopped(start_of(NOW - since + 1), HOURS_WATCHED, timedelta(hours=1))
+def test_stopped__hourly_event__after_three_hours(subtests: pytest.Subtests, production: Environment) -> None:
+    for since, has_stopped in [
+        (0, False), (4, False), (12, False), (13, True), (A_DAY, True), (3 * A_DAY, True), (400 * A_DAY, True),
+    ]:  # fmt: skip
+        with undone(subtests, since=since, has_stopped=has_stopped):
+            store(production, hourly(since))
+            found = find(production)
+            assert (found is not None) is has_stopped
+            if found:
+                assert found == Stopped(start_of(NOW - since + 1), HOURS_WATCHED, timedelta(hours=1))
 
 
 def test_stopped__event_of_every_quarter__is_silent_for_two_hours_first(production: Environment) -> None:
@@ -78,12 +79,13 @@ def test_stopped__nightly_pause__is_what_silence_is_compared_with(production: En
     assert (found.hours, found.longest_pause) == (7 * 16, pause * QUARTER)
 
 
-@pytest.mark.parametrize(("hours", "is_steady"), [(84, False), (85, True), (20, False)])
 def test_stopped__event_of_less_than_most_hours__was_never_steady(
-    production: Environment, hours: int, is_steady: bool
+    subtests: pytest.Subtests, production: Environment
 ) -> None:
-    store(production, hourly(A_DAY, hours=hours))
-    assert (find(production) is not None) is is_steady
+    for hours, is_steady in [(84, False), (85, True), (20, False)]:
+        with undone(subtests, hours=hours, is_steady=is_steady):
+            store(production, hourly(A_DAY, hours=hours))
+            assert (find(production) is not None) is is_steady
 
 
 def test_stopped__several_events_within_an_hour__are_one_hour(production: Environment) -> None:
@@ -116,17 +118,17 @@ def test_stopped__stripes__are_added(production: Environment) -> None:
 
 
 def test_stopped__several_names__are_one_query_and_of_one_environment(
-    production: Environment, staging: Environment, django_assert_num_queries: Any
+    production: Environment, staging: Environment, django_assert_max_num_queries: Any
 ) -> None:
     names = ['a"b', "it's", "käufe", "a\\u0000b"]
     for name in names:
         store(production, hourly(A_DAY), name=name)
     store(production, hourly(0), name="alive")
     store(staging, hourly(A_DAY), name="elsewhere")
-    with django_assert_num_queries(1):
+    with django_assert_max_num_queries(1):
         found = stopped_events(production, [*names, *names, "alive", "elsewhere", "never"], NOON)
     assert sorted(found) == sorted(names)
-    with django_assert_num_queries(0):
+    with django_assert_max_num_queries(0):
         assert stopped_events(production, [], NOON) == {}
 
 

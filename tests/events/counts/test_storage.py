@@ -30,9 +30,8 @@ on_postgresql = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(
-    ("moment", "quarter"),
-    [
+def test_quarter__of_a_moment__is_the_one_that_holds_it() -> None:
+    for moment, quarter in [
         (datetime(1970, 1, 1, tzinfo=UTC), 0),
         (datetime(1970, 1, 1, 0, 14, 59, 999999, UTC), 0),
         (datetime(1970, 1, 1, 0, 15, tzinfo=UTC), 1),
@@ -41,12 +40,10 @@ on_postgresql = pytest.mark.skipif(
         (datetime(2026, 1, 31, 12, tzinfo=UTC), 1966512),
         (datetime(1, 1, 1, tzinfo=UTC), -69039552),
         (datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), 281558111),
-    ],
-)
-def test_quarter__of_a_moment__is_the_one_that_holds_it(moment: datetime, quarter: int) -> None:
-    assert quarter_of(moment) == quarter
-    assert start_of(quarter) <= moment
-    assert moment - start_of(quarter) < QUARTER
+    ]:
+        assert quarter_of(moment) == quarter, (moment, quarter)
+        assert start_of(quarter) <= moment, (moment, quarter)
+        assert moment - start_of(quarter) < QUARTER, (moment, quarter)
 
 
 def stripes(environment: Environment, name: str = "see") -> dict[tuple[int, int], int]:

@@ -152,17 +152,15 @@ def test_import__stdin__is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("import_events", "-")[0] == "Imported 1 event; 0 were already stored.\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_import__unacceptable__is_refused_in_one_line(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    empty = write(tmp_path, "empty.csv")
+    for arguments, message in [
         (("/nowhere/a.csv",), "/nowhere/a.csv: It cannot be read: No such file or directory."),
         (("{empty}",), "It is empty; its first line must name the columns."),
         (("{empty}", "--environment", "moon"), "Unknown environment 'moon'"),
-    ],
-)
-def test_import__unacceptable__is_refused_in_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    empty = write(tmp_path, "empty.csv")
-    with pytest.raises(CommandError) as refusal:
-        run("import_events", *(argument.format(empty=empty) for argument in arguments))
-    assert message in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    ]:
+        with subtests.test(arguments=arguments):
+            with pytest.raises(CommandError) as refusal:
+                run("import_events", *(argument.format(empty=empty) for argument in arguments))
+            assert message in str(refusal.value)
+            assert "\n" not in str(refusal.value)

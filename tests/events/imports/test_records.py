@@ -25,9 +25,8 @@ def made(folder: Path, content: bytes, name: str = "file.csv") -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("table", "document"),
-    [
+def test_records__row_of_a_table__is_put_together_by_its_columns(tmp_path: Path) -> None:
+    for table, document in [
         (b"event,userId\nbuy,u\n", b'{"event":"buy","userId":"u"}'),
         (b"\xef\xbb\xbfevent,userId\r\nbuy,u\r\n", b'{"event":"buy","userId":"u"}'),
         (b'userId,event\n"u, ""v""",buy\n', b'{"event":"buy","userId":"u, \\"v\\""}'),
@@ -48,10 +47,8 @@ def made(folder: Path, content: bytes, name: str = "file.csv") -> Path:
             b"event,userId,properties,properties.a\nbuy,u,{},x\n",
             b'{"event":"buy","userId":"u","properties":{"a":"x"}}',
         ),
-    ],
-)
-def test_records__row_of_a_table__is_put_together_by_its_columns(tmp_path: Path, table: bytes, document: bytes) -> None:
-    assert read(made(tmp_path, table)) == [Record(2, document)]
+    ]:
+        assert read(made(tmp_path, table)) == [Record(2, document)], (table, document)
 
 
 def test_records__cell_of_a_number_beyond_all_bounds__is_a_problem(tmp_path: Path) -> None:
@@ -59,9 +56,8 @@ def test_records__cell_of_a_number_beyond_all_bounds__is_a_problem(tmp_path: Pat
     assert (bad.line, bad.problem) == (2, "properties.n: Must be a finite number.")
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
+def test_records__row_that_cannot_be_read__is_a_problem_and_the_next_one_is_read(tmp_path: Path) -> None:
+    for row, problem in [
         (b"buy\n", "The row has 1 cells, but the first line names 3 columns."),
         (b"buy,u,[]\n", "properties: Must be a JSON object."),
         (b"buy,u,{\n", "properties: It is not valid JSON (line 1, column 2: "),
@@ -69,15 +65,11 @@ def test_records__cell_of_a_number_beyond_all_bounds__is_a_problem(tmp_path: Pat
         (b"buy,\xff,\n", "It is not valid UTF-8."),
         (b"buy,u,\xff\n", "It is not valid UTF-8."),
         (b'buy,"u"x,\n', "',' expected after '\"'."),
-    ],
-)
-def test_records__row_that_cannot_be_read__is_a_problem_and_the_next_one_is_read(
-    tmp_path: Path, row: bytes, problem: str
-) -> None:
-    bad, good = read(made(tmp_path, b"event,userId,properties\n" + row + b"buy,u,\n"))
-    assert (bad.line, bad.document) == (2, b"")
-    assert problem in bad.problem
-    assert good == Record(3, b'{"event":"buy","userId":"u"}')
+    ]:
+        bad, good = read(made(tmp_path, b"event,userId,properties\n" + row + b"buy,u,\n"))
+        assert (bad.line, bad.document) == (2, b""), (row, problem)
+        assert problem in bad.problem, (row, problem)
+        assert good == Record(3, b'{"event":"buy","userId":"u"}'), (row, problem)
 
 
 def test_records__cell_with_ends_of_lines__counts_lines_as_an_editor_does(tmp_path: Path) -> None:
@@ -94,9 +86,8 @@ def test_records__row_of_several_lines_that_cannot_be_read__tells_them_all(tmp_p
 LOST = b"buy,v\n" * 3
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
+def test_records__quote_that_does_not_close__refuses_the_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for rows, message in [
         (
             b'buy,u\nbuy,"u\n' + LOST,
             "The row in line 3 runs on to line 6 and cannot be read (unexpected end",
@@ -113,12 +104,11 @@ LOST = b"buy,v\n" * 3
             b'buy,"u\n' + b"x" * 100_000 + b"\n" + b"x" * 100_000 + b"\n" + LOST,
             "The row in line 2 runs on to line ",
         ),
-    ],
-)
-def test_records__quote_that_does_not_close__refuses_the_file(tmp_path: Path, rows: bytes, message: str) -> None:
-    with pytest.raises(FileRefused) as refusal:
-        read(made(tmp_path, b"event,userId\n" + rows))
-    assert str(refusal.value).startswith(message)
+    ]:
+        with subtests.test(rows=rows):
+            with pytest.raises(FileRefused) as refusal:
+                read(made(tmp_path, b"event,userId\n" + rows))
+            assert str(refusal.value).startswith(message)
 
 
 def test_records__row_of_a_hundred_lines__is_read(tmp_path: Path) -> None:
@@ -133,9 +123,8 @@ def test_records__last_line_that_breaks_off_within_quotes__is_a_problem(tmp_path
     assert (good.problem, bad.line, bad.problem) == ("", 3, "unexpected end of data.")
 
 
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
+def test_records__header_that_makes_no_sense__refuses_the_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for header, message in [
         (b"", "It is empty; its first line must name the columns."),
         (b"event\n", "Its first line must name these columns too: userId."),
         (b"event,userId,event\n", "Its first line names columns twice: event."),
@@ -149,12 +138,11 @@ def test_records__last_line_that_breaks_off_within_quotes__is_a_problem(tmp_path
         (b'event,"userId\n' + b"buy,u\n" * 200, "The row in line 1 runs over more than 100 lines"),
         (b"event,userId\rbuy,u\r", "Its first line, which must name the columns, cannot be read (new-line character"),
         (b"event," + b"x" * 200_000, "Its first line, which must name the columns, cannot be read (field larger than"),
-    ],
-)
-def test_records__header_that_makes_no_sense__refuses_the_file(tmp_path: Path, header: bytes, message: str) -> None:
-    with pytest.raises(FileRefused) as refusal:
-        read(made(tmp_path, header))
-    assert str(refusal.value).startswith(message)
+    ]:
+        with subtests.test(header=header):
+            with pytest.raises(FileRefused) as refusal:
+                read(made(tmp_path, header))
+            assert str(refusal.value).startswith(message)
 
 
 def test_records__lines_of_ndjson__are_taken_as_they_stand(tmp_path: Path) -> None:

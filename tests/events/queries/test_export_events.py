@@ -32,9 +32,11 @@ def users(text: bytes) -> list[str]:
 
 
 @pytest.mark.usefixtures("_events")
-@pytest.mark.parametrize(
-    ("arguments", "query"),
-    [
+def test_export_events__with_filters__writes_what_the_api_finds(
+    subtests: pytest.Subtests, api: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "events"
+    for arguments, query in [
         ([], ""),
         (["--user", "ada"], "?userId=ada"),
         (["--event", "see"], "?event=see"),
@@ -42,14 +44,10 @@ def users(text: bytes) -> list[str]:
         (["--user", "ada", "--property", "plan=pro"], "?userId=ada&properties.plan=pro"),
         (["--from", "2026-01-31T12:01:00Z"], "?from=2026-01-31T12:01:00Z"),
         (["--to", "2026-01-30"], "?to=2026-01-30"),
-    ],
-)
-def test_export_events__with_filters__writes_what_the_api_finds(
-    api: Any, tmp_path: Path, arguments: list[str], query: str
-) -> None:
-    file = tmp_path / "events"
-    call_command("export_events", *arguments, "--output", str(file))
-    assert [json.loads(line) for line in file.read_bytes().splitlines()] == data(api.get(f"/v1/events{query}"))
+    ]:
+        with subtests.test(arguments=arguments, query=query):
+            call_command("export_events", *arguments, "--output", str(file))
+            assert [json.loads(line) for line in file.read_bytes().splitlines()] == data(api.get(f"/v1/events{query}"))
 
 
 @pytest.mark.usefixtures("_events")
@@ -61,22 +59,19 @@ def test_export_events__of_an_environment__writes_to_stdout_in_utf8(capsysbinary
 
 
 @pytest.mark.usefixtures("_events")
-@pytest.mark.parametrize(
-    ("name", "arguments", "is_csv"),
-    [("e.csv", [], True), ("e.ndjson", [], False), ("e", [], False), ("e.txt", ["--format", "csv"], True)],
-)
-def test_export_events__form__is_the_one_named_or_that_of_the_file(
-    tmp_path: Path, name: str, arguments: list[str], is_csv: bool
-) -> None:
-    file = tmp_path / name
-    call_command("export_events", *arguments, "--output", str(file))
-    assert file.read_bytes().startswith(exports.FORMS["csv"].head) == is_csv
-    assert file.read_bytes().count(b"\n") == 3 + is_csv
+def test_export_events__form__is_the_one_named_or_that_of_the_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for name, arguments, is_csv in [
+        ("e.csv", [], True), ("e.ndjson", [], False), ("e", [], False), ("e.txt", ["--format", "csv"], True),
+    ]:  # fmt: skip
+        with subtests.test(name=name, arguments=arguments):
+            file = tmp_path / name
+            call_command("export_events", *arguments, "--output", str(file))
+            assert file.read_bytes().startswith(exports.FORMS["csv"].head) == is_csv
+            assert file.read_bytes().count(b"\n") == 3 + is_csv
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_export_events__bad_option__is_refused_by_its_name(subtests: pytest.Subtests, db: None) -> None:
+    for arguments, message in [
         (["--variant", "blue"], "--variant: Requires --experiment, too."),
         (["--property", "plan=pro"], "--property: Requires --event or --user, too."),
         (["--property", "plan"], "such as plan=pro"),
@@ -86,13 +81,11 @@ def test_export_events__form__is_the_one_named_or_that_of_the_file(
         (["--from", "then"], "--from: Must be a date, or a date and time"),
         (["--environment", "nowhere"], "Unknown environment"),
         (["--output", "/nowhere/e.csv"], "Cannot write /nowhere/e.csv"),
-    ],
-    ids=str,
-)
-def test_export_events__bad_option__is_refused_by_its_name(db: None, arguments: list[str], message: str) -> None:
-    with pytest.raises(CommandError) as refused:
-        call_command("export_events", *arguments)
-    assert message in str(refused.value)
+    ]:
+        with subtests.test(arguments=arguments):
+            with pytest.raises(CommandError) as refused:
+                call_command("export_events", *arguments)
+            assert message in str(refused.value)
 
 
 @pytest.mark.usefixtures("_events")

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from config import snapshot
-from config.change_log.undoing import undo_write
+from config.change_log.reversion import undo_write
 from config.errors import DomainError
 from config.models import Change, Environment
 from events.recording.ingest import record

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from config.change_log.undoing import refusal_of_undo, undo_write
+from config.change_log.reversion import refusal_of_undo, undo_write
 from config.change_log.writing import Actor
 from config.errors import DomainError
 from config.models import Change, Environment, Source

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from tests.answers import data, error
-from tests.config.api.test_schema import DOCUMENT, validator
+from tests.config.api.test_schema import validator
+from tests.openapi import document
 
 PATH = "/v1/experiments/shop/results"
 
@@ -16,7 +17,7 @@ def ask(client: Any, path: str = PATH, **parameters: str) -> Any:
     """Return the data of the answer, after checking its schema and the reasons of nulls."""
     response = client.get(path, parameters)
     answer = data(response)
-    operation = DOCUMENT["paths"][path.replace(path.split("/")[3], "{experiment_key}")]["get"]
+    operation = document()["paths"][path.replace(path.split("/")[3], "{experiment_key}")]["get"]
     validator(operation["responses"]["200"]["content"]["application/json"]["schema"]).validate(response.json())
     json.loads(response.content, parse_constant=refuse_constant)
     for estimate in estimates_of(answer):

@@ -7,6 +7,8 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from config import snapshot
@@ -16,9 +18,12 @@ from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.models import Flag
 from tests.admin import answer, errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
+from tests.trips import following
 
 QUARTER = [{"type": "percentage", "percentage": 25}]
 LIST = "admin:flags_flag_changelist"
+OF_POSTGRESQL = ("config/database/engines.py", "config/database/postgresql/")
+"""What every statement passes on PostgreSQL alone."""
 
 
 @pytest.fixture
@@ -125,6 +130,20 @@ def test_toggle__of_a_flag__is_seen_by_the_next_evaluation_and_logged_once(flag:
     assert api.post("/v1/flags/new-checkout/evaluate", {"userId": "u"}).json()["data"]["reason"] == "disabled"
     change = only_change(after=before)
     assert (change.actor, change.source, change.environment) == ("user ada", Source.ADMIN, "production")
+
+
+def test_toggle__of_one_flag__is_one_short_transaction_through_few_files(flag: Flag) -> None:
+    client, where = sign_in(), address("toggle", flag)
+    for number, wanted in enumerate(("on", "off", "on", "off")):
+        before = revision()
+        with CaptureQueriesContext(connection) as captured, following() as trip:
+            client.post(where, {"switch": f"staging:{wanted}"})
+        assert only_change(after=before).environment == "staging"
+        statements = [query["sql"].split()[0] for query in captured]
+        assert statements.count("SAVEPOINT") == statements.count("RELEASE") == 1
+        assert len([name for name in statements if name not in ("SAVEPOINT", "RELEASE", "NOTIFY")]) <= 10
+        entered = [file for file in trip.files if not file.startswith(OF_POSTGRESQL)]
+        assert number < 2 or len(entered) <= 22, entered  # the first of everything enters more
 
 
 def test_toggle__pressed_twice__leaves_the_state_that_the_button_named(flag: Flag, production: Environment) -> None:

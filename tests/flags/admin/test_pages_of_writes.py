@@ -80,7 +80,7 @@ def test_page_of_a_write__database_takes_no_changes__offers_nothing(
     def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("the database is read-only")
 
-    monkeypatch.setattr("config.change_log.undoing.undo_write", fail)
+    monkeypatch.setattr("config.change_log.reversion.undo_write", fail)
     page = client.get(reverse("admin:config_change_change", args=[revision()]))
     assert (page.status_code, undo_addresses(page)) == (200, [])
 

@@ -86,7 +86,7 @@ def test_question__takes_few_queries(
         with django_assert_num_queries(26 + (connection.vendor == "postgresql")):  # which locks the log
             client.post(address("change", flag), sent)
     else:
-        with django_assert_num_queries(8):  # session, user, environments, flag, tags, usage, sample and its users
+        with django_assert_num_queries(7):  # session, user, environments, flag, usage, sample and its users
             press(client, flag)
 
 

@@ -18,9 +18,9 @@ from flags.changes.flag_changes import (
     delete_flag,
     get_flag,
     restore_flag,
-    revert_flag,
     update_flag,
 )
+from flags.changes.reversion import revert_flag, revert_segment
 from flags.changes.segment_changes import create_segment, delete_segment, update_segment
 from flags.experiment_rule.changes import put_rule, remove_rule
 from tests.conftest import ACTOR, NOON
@@ -112,7 +112,7 @@ class RandomChanges:
     def revert_segment(self) -> None:
         segment = self._segment()
         revisions = list(Change.objects.of_key("segment", segment["key"]).values_list("revision", flat=True))
-        segment_changes.revert_segment(**segment, revision=self.chance.choice(revisions or [0]))
+        revert_segment(**segment, revision=self.chance.choice(revisions or [0]))
 
     def delete_segment(self) -> None:
         delete_segment(**self._segment())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from config.errors import DomainError
@@ -44,45 +42,43 @@ def test_archive__then_restore__leaves_the_flag_as_it_was(flag: Flag, production
     assert document(restored) == before
 
 
-@pytest.mark.parametrize("write", [archive_flag, restore_flag])
-def test_archive_and_restore__already_so__writes_nothing(flag: Flag, production: Environment, write: Any) -> None:
-    write(key="a", environment=production, **WRITE)
-    before = revision()
-    write(key="a", environment=production, **WRITE)
+def test_archive_and_restore__already_so__writes_nothing(flag: Flag, production: Environment) -> None:
+    for write in [archive_flag, restore_flag]:
+        write(key="a", environment=production, **WRITE)
+        before = revision()
+        write(key="a", environment=production, **WRITE)
 
-    assert revision() == before
-
-
-@pytest.mark.parametrize("write", [archive_flag, restore_flag, delete_flag])
-def test_archive_restore_and_delete__stale_version__is_refused(flag: Flag, production: Environment, write: Any) -> None:
-    with pytest.raises(DomainError) as refused:
-        write(key="a", environment=production, if_match='"0"', **WRITE)
-
-    assert refused.value.code == "precondition_failed"
+        assert revision() == before
 
 
-@pytest.mark.parametrize("write", [archive_flag, delete_flag])
+def test_archive_restore_and_delete__stale_version__is_refused(flag: Flag, production: Environment) -> None:
+    for write in [archive_flag, restore_flag, delete_flag]:
+        with pytest.raises(DomainError) as refused:
+            write(key="a", environment=production, if_match='"0"', **WRITE)
+
+        assert refused.value.code == "precondition_failed"
+
+
 def test_archive_and_delete__on_in_another_environment__is_refused_by_its_name(
-    flag: Flag, staging: Environment, write: Any
+    flag: Flag, staging: Environment
 ) -> None:
-    with pytest.raises(DomainError) as refused:
-        write(key="a", environment=staging, **WRITE)
+    for write in [archive_flag, delete_flag]:
+        with pytest.raises(DomainError) as refused:
+            write(key="a", environment=staging, **WRITE)
 
-    assert refused.value.code == "enabled_elsewhere"
-    assert "production" in refused.value.message
+        assert refused.value.code == "enabled_elsewhere"
+        assert "production" in refused.value.message
 
 
-@pytest.mark.parametrize("write", [archive_flag, delete_flag])
-def test_archive_and_delete__prerequisite_of_another_flag__is_in_use_there(
-    rich: Flag, production: Environment, write: Any
-) -> None:
-    before = revision()
-    with pytest.raises(DomainError) as refused:
-        write(key="base", environment=production, **WRITE)
+def test_archive_and_delete__prerequisite_of_another_flag__is_in_use_there(rich: Flag, production: Environment) -> None:
+    for write in [archive_flag, delete_flag]:
+        before = revision()
+        with pytest.raises(DomainError) as refused:
+            write(key="base", environment=production, **WRITE)
 
-    assert refused.value.code == "in_use"
-    assert "prerequisite of rich" in refused.value.message
-    assert revision() == before
+        assert refused.value.code == "in_use"
+        assert "prerequisite of rich" in refused.value.message
+        assert revision() == before
 
 
 def test_archive__prerequisite_of_archived_flags_alone__can_be_archived_but_not_deleted(

@@ -69,9 +69,12 @@ def in_use(write: Any, *arguments: Any, **values: Any) -> str:
 # what is not there
 
 
-@pytest.mark.parametrize(
-    ("values", "field", "named"),
-    [
+def test_flag__names_what_does_not_exist__is_refused_by_its_field(production: Environment) -> None:
+    segment("beta")
+    flag("a", type="string", variants=COLOURS)
+    flag("b")
+    flag("d")
+    for values, field, named in [
         ({"prerequisites": [{"flag": "a"}, {"flag": "ghost"}]}, "prerequisites[1].flag", "No flag has the key ghost"),
         (
             {"prerequisites": [{"flag": "a", "variants": ["blue", "pink"]}]},
@@ -87,22 +90,14 @@ def in_use(write: Any, *arguments: Any, **values: Any) -> str:
         ),
         # A flag's own key is no segment.
         ({"rules": [{"type": "segment", "segment": "c"}]}, "rules[0].segment", "No segment has the key c"),
-    ],
-)
-def test_flag__names_what_does_not_exist__is_refused_by_its_field(
-    values: dict[str, Any], field: str, named: str, production: Environment
-) -> None:
-    segment("beta")
-    flag("a", type="string", variants=COLOURS)
-    flag("b")
-    flag("d")
-    created = refusal(flag, "c", **values)
-    updated = refusal(update_flag, key="d", environment=production, changes=values, **WRITE)
+    ]:
+        created = refusal(flag, "c", **values)
+        updated = refusal(update_flag, key="d", environment=production, changes=values, **WRITE)
 
-    assert created[:2] == (field, "unknown_reference")
-    assert named in created[2]
-    if "key c" not in named:
-        assert updated == created
+        assert created[:2] == (field, "unknown_reference")
+        assert named in created[2]
+        if "key c" not in named:
+            assert updated == created
 
 
 def test_flag__names_an_archived_prerequisite__is_refused_by_its_field(production: Environment) -> None:

@@ -12,9 +12,9 @@ from flags.changes.flag_changes import (
     create_flag,
     delete_flag,
     get_flag,
-    revert_flag,
     update_flag,
 )
+from flags.changes.reversion import revert_flag
 from flags.changes.segment_changes import create_segment, delete_segment
 from flags.models import Flag
 from tests.flags.changes.writing import COLOURS, EVERYTHING, HALF, NOTHING, WRITE, properties, revision

@@ -52,7 +52,8 @@ def _condition(name: str) -> st.SearchStrategy[dict[str, Any]]:
 IN_SEGMENT = st.fixed_dictionaries(
     {"operator": st.just("inSegment"), "value": st.sampled_from([*SEGMENT_KEYS, "gone"])}, optional=_MODIFIERS
 )
-PLAIN_CONDITION = st.sampled_from([name for name in OPERATORS if name != "inSegment"]).flatmap(_condition)
+_CONDITIONS = {name: _condition(name) for name in OPERATORS if name != "inSegment"}
+PLAIN_CONDITION = st.sampled_from([*_CONDITIONS]).flatmap(_CONDITIONS.__getitem__)
 CONDITIONS = st.lists(PLAIN_CONDITION | IN_SEGMENT, min_size=1, max_size=2)
 
 PERCENTAGES = st.sampled_from([100, 100, 50]) | st.integers(0, BUCKETS).map(lambda step: step / 1_000)
@@ -63,17 +64,13 @@ def _moments(first: int, last: int) -> st.SearchStrategy[str]:
     return st.integers(first, last).map(lambda hours: (NOW + timedelta(hours=hours)).isoformat())
 
 
-_RAMPS = (
-    st.lists(st.integers(-100, 100), min_size=1, max_size=3, unique=True)
-    .map(sorted)
-    .flatmap(
-        lambda hours: st.lists(PERCENTAGES, min_size=len(hours), max_size=len(hours)).map(
-            lambda shares: [
-                {"at": (NOW + timedelta(hours=hour)).isoformat(), "percentage": share}
-                for hour, share in zip(hours, shares, strict=True)
-            ]
-        )
-    )
+_RAMPS = st.lists(
+    st.tuples(st.integers(-100, 100), PERCENTAGES), min_size=1, max_size=3, unique_by=lambda step: step[0]
+).map(
+    lambda steps: [
+        {"at": (NOW + timedelta(hours=hour)).isoformat(), "percentage": share}
+        for hour, share in sorted(steps, key=lambda step: step[0])
+    ]
 )
 _RANGES = st.lists(
     st.tuples(st.sampled_from(["group", "e:holdback"]), st.integers(0, 60), st.integers(61, 100)).map(
@@ -113,7 +110,8 @@ def _rule(name: str, serving: st.SearchStrategy[dict[str, Any]]) -> st.SearchStr
 
 
 def _rules(serving: st.SearchStrategy[dict[str, Any]], **sizes: int) -> st.SearchStrategy[list[dict[str, Any]]]:
-    return st.lists(st.sampled_from(list(_TYPES)).flatmap(lambda name: _rule(name, serving)), **sizes)
+    of_type = {name: _rule(name, serving) for name in _TYPES}
+    return st.lists(st.sampled_from([*of_type]).flatmap(of_type.__getitem__), **sizes)
 
 
 RIGHT_RULES = _rules(st.just({}), max_size=3)

@@ -53,18 +53,17 @@ def evaluate(
     return evaluation.evaluate(flag, Context(user_id, attributes, among or configuration(flag), now))
 
 
-@pytest.mark.parametrize("rules", [[], [ALL], [NOBODY], [{"type": "users", "userIds": [USER]}]])
-def test_evaluate__disabled_flag__is_off_whatever_its_rules(rules: list[dict[str, Any]]) -> None:
-    assert evaluate(flag(*rules, enabled=False), USER, {}) == Evaluation(False, Reason.DISABLED)
+def test_evaluate__disabled_flag__is_off_whatever_its_rules() -> None:
+    for rules in [[], [ALL], [NOBODY], [{"type": "users", "userIds": [USER]}]]:
+        assert evaluate(flag(*rules, enabled=False), USER, {}) == Evaluation(False, Reason.DISABLED), rules
 
 
 def test_evaluate__no_rules__is_on_by_default() -> None:
     assert evaluate(flag(), USER, {}) == Evaluation(True, Reason.DEFAULT)
 
 
-@pytest.mark.parametrize(
-    ("rules", "attributes", "expected"),
-    [
+def test_evaluate__rules__are_tried_in_order() -> None:
+    for rules, attributes, expected in [
         ([ALL], {}, MATCH),
         ([NOBODY], {}, NO_MATCH),
         ([NOBODY, ALL], {}, MATCH),
@@ -102,20 +101,16 @@ def test_evaluate__no_rules__is_on_by_default() -> None:
             {"plan": None},
             NO_MATCH,
         ),
-    ],
-)
-def test_evaluate__rules__are_tried_in_order(
-    rules: list[dict[str, Any]], attributes: dict[str, object], expected: Evaluation
-) -> None:
-    assert evaluate(flag(*rules), USER, attributes) == expected
+    ]:
+        assert evaluate(flag(*rules), USER, attributes) == expected, (rules, attributes)
 
 
-@pytest.mark.parametrize("attributes", [{}, {"userId": "somebody-else"}, {"userId": None}, {"userId": 7}])
-def test_evaluate__attribute_user_id__is_the_user_whatever_the_caller_says(attributes: dict[str, object]) -> None:
+def test_evaluate__attribute_user_id__is_the_user_whatever_the_caller_says() -> None:
     starts = {"attribute": "userId", "operator": "startsWith", "value": "user-"}
     other = {"attribute": "userId", "operator": "equals", "value": "somebody-else"}
-    assert evaluate(flag({"type": "attribute", "conditions": [starts]}), USER, attributes) == MATCH
-    assert evaluate(flag({"type": "attribute", "conditions": [other]}), USER, attributes) == NO_MATCH
+    for attributes in [{}, {"userId": "somebody-else"}, {"userId": None}, {"userId": 7}]:
+        assert evaluate(flag({"type": "attribute", "conditions": [starts]}), USER, attributes) == MATCH, attributes
+        assert evaluate(flag({"type": "attribute", "conditions": [other]}), USER, attributes) == NO_MATCH, attributes
 
 
 def test_evaluate__share__ends_exactly_above_the_users_bucket() -> None:
@@ -139,20 +134,19 @@ def test_evaluate__user_outside_the_share__falls_through_to_the_next_rule() -> N
 
 def test_evaluate__raised_percentage__keeps_everyone_who_was_in() -> None:
     users = [f"user-{number}" for number in range(5_000)]
-    enabled = [
-        {user for user in users if evaluate(flag({"type": "percentage", "percentage": share}), user, {}).enabled}
-        for share in (0, 1, 10, 50, 99, 100)
-    ]
+    flags = [flag({"type": "percentage", "percentage": share}) for share in (0, 1, 10, 50, 99, 100)]
+    enabled = [{user for user in users if evaluate(asked, user, {}).enabled} for asked in flags]
     assert all(smaller < larger for smaller, larger in pairwise(enabled))
     assert (len(enabled[0]), len(enabled[-1])) == (0, 5_000)
 
 
-@pytest.mark.parametrize("percentage", [0, 50, 100])
-def test_evaluate__same_flag_and_user__is_always_the_same_shared_answer(percentage: int) -> None:
-    first, again = (
-        evaluate(flag({"type": "percentage", "percentage": percentage}), USER, MappingProxyType({})) for _ in range(2)
-    )
-    assert first is again
+def test_evaluate__same_flag_and_user__is_always_the_same_shared_answer() -> None:
+    for percentage in [0, 50, 100]:
+        first, again = (
+            evaluate(flag({"type": "percentage", "percentage": percentage}), USER, MappingProxyType({}))
+            for _ in range(2)
+        )
+        assert first is again, percentage
 
 
 def test_reason__published_names__are_spelled_as_promised() -> None:
@@ -163,22 +157,20 @@ def test_reason__published_names__are_spelled_as_promised() -> None:
 # --- when a rule matches, and which users ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("bounds", "before", "within", "after"),
-    [
+def test_evaluate__schedule__holds_from_its_start_to_before_its_end() -> None:
+    for bounds, before, within, after in [
         ({"startAt": "2026-03-15T12:00:00Z"}, False, True, True),
         ({"endAt": "2026-03-15T14:00:00Z"}, True, True, False),
         ({"startAt": "2026-03-15T13:00:00+01:00", "endAt": "2026-03-15T14:00:00Z"}, False, True, False),
         ({"enabled": False}, False, False, False),
         ({"enabled": True}, True, True, True),
-    ],
-)
-def test_evaluate__schedule__holds_from_its_start_to_before_its_end(
-    bounds: dict[str, Any], before: bool, within: bool, after: bool
-) -> None:
-    scheduled = flag(ALL | bounds)
-    moments = [NOW - timedelta(microseconds=1), NOW, NOW + timedelta(hours=2)]
-    assert [evaluate(scheduled, USER, {}, now=now).enabled for now in moments] == [before, within, after]
+    ]:
+        scheduled = flag(ALL | bounds)
+        moments = [NOW - timedelta(microseconds=1), NOW, NOW + timedelta(hours=2)]
+        assert [evaluate(scheduled, USER, {}, now=now).enabled for now in moments] == [before, within, after], (
+            bounds,
+            before,
+        )
 
 
 @pytest.mark.parametrize(("own", "first"), [({}, 0), ({"percentage": 5}, 5)])
@@ -199,21 +191,19 @@ def test_evaluate__salt_of_its_own__draws_other_users() -> None:
         assert drawn is (reference_bucket("second wave", user) < 50_000)
 
 
-@pytest.mark.parametrize("company", ["acme", 17, -3])
-def test_evaluate__bucket_by_attribute__draws_all_who_share_it_together(company: Any) -> None:
-    for percentage in (1, 50, 99):
-        rule = {"type": "percentage", "percentage": percentage, "bucketBy": "company"}
-        drawn = {evaluate(flag(rule), f"user-{n}", {"company": company}).enabled for n in range(50)}
-        assert drawn == {reference_bucket(KEY, str(company)) < percentage * 1_000}
+def test_evaluate__bucket_by_attribute__draws_all_who_share_it_together() -> None:
+    for company in ["acme", 17, -3]:
+        for percentage in (1, 50, 99):
+            rule = {"type": "percentage", "percentage": percentage, "bucketBy": "company"}
+            drawn = {evaluate(flag(rule), f"user-{n}", {"company": company}).enabled for n in range(50)}
+            assert drawn == {reference_bucket(KEY, str(company)) < percentage * 1_000}, company
 
 
-@pytest.mark.parametrize("attributes", [{}, *({"company": value} for value in (None, "", True, 1.5, [], {}, "\ud800"))])
-@pytest.mark.parametrize("serving", [{}, {"split": [{"variant": "red", "weight": 1}]}])
-def test_evaluate__bucket_by_attribute_that_is_missing__does_not_match(
-    attributes: dict[str, Any], serving: dict[str, Any]
-) -> None:
-    bucketed = flag(ALL | {"bucketBy": "company"} | serving, **COLOURS)
-    assert evaluate(bucketed, USER, attributes).reason is Reason.NO_RULE_MATCH
+def test_evaluate__bucket_by_attribute_that_is_missing__does_not_match() -> None:
+    for attributes in [{}, *({"company": value} for value in (None, "", True, 1.5, [], {}, "\ud800"))]:
+        for serving in [{}, {"split": [{"variant": "red", "weight": 1}]}]:
+            bucketed = flag(ALL | {"bucketBy": "company"} | serving, **COLOURS)
+            assert evaluate(bucketed, USER, attributes).reason is Reason.NO_RULE_MATCH, (attributes, serving)
 
 
 def test_evaluate__segment__takes_in_who_is_listed_or_meets_its_conditions() -> None:
@@ -288,16 +278,18 @@ def test_evaluate__outcome__is_the_variant_served_or_whether_it_is_on() -> None:
     assert (evaluate(flag(), USER, {}).outcome, evaluate(flag(enabled=False), USER, {}).outcome) == ("on", "off")
 
 
-@pytest.mark.parametrize("weights", [(1, 1, 1), (50, 0, 50), (0.1, 0.2, 0.7), (0, 0, 1)])
-def test_evaluate__split__is_the_published_one(weights: tuple[float, ...]) -> None:
-    parts = [{"variant": key, "weight": weight} for key, weight in zip(("blue", "red", "green"), weights, strict=True)]
-    for salt in ({}, {"salt": "other"}):
-        split = flag(ALL | {"split": parts} | salt, **COLOURS)
-        reference = [(part["variant"], part["weight"]) for part in parts]
-        for user in (f"user-{number}" for number in range(500)):
-            at = reference_bucket(f"{salt.get('salt', KEY)}:variant", user)
-            expected = reference_variant(reference, at)
-            assert evaluate(split, user, {}).variant == expected
+def test_evaluate__split__is_the_published_one() -> None:
+    for weights in [(1, 1, 1), (50, 0, 50), (0.1, 0.2, 0.7), (0, 0, 1)]:
+        parts = [
+            {"variant": key, "weight": weight} for key, weight in zip(("blue", "red", "green"), weights, strict=True)
+        ]
+        for salt in ({}, {"salt": "other"}):
+            split = flag(ALL | {"split": parts} | salt, **COLOURS)
+            reference = [(part["variant"], part["weight"]) for part in parts]
+            for user in (f"user-{number}" for number in range(500)):
+                at = reference_bucket(f"{salt.get('salt', KEY)}:variant", user)
+                expected = reference_variant(reference, at)
+                assert evaluate(split, user, {}).variant == expected, weights
 
 
 def test_evaluate__split_by_attribute__serves_all_who_share_it_the_same() -> None:
@@ -314,9 +306,8 @@ def test_evaluate__split_by_attribute__serves_all_who_share_it_the_same() -> Non
 # --- prerequisites ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("parent", "wanted", "expected"),
-    [
+def test_evaluate__prerequisite__must_be_on_and_serve_what_is_wanted() -> None:
+    for parent, wanted, expected in [
         (flag(key="parent"), {}, Reason.DEFAULT),
         (flag(key="parent", enabled=False), {}, Reason.PREREQUISITE_FAILED),
         (flag(NOBODY, key="parent"), {}, Reason.PREREQUISITE_FAILED),
@@ -326,13 +317,9 @@ def test_evaluate__split_by_attribute__serves_all_who_share_it_the_same() -> Non
         (flag(key="parent", enabled=False, **COLOURS), {"variants": ["blue"]}, Reason.PREREQUISITE_FAILED),
         (flag(key="parent", archivedAt="2026-01-01T00:00:00Z"), {}, Reason.PREREQUISITE_FAILED),
         (flag(key="other"), {}, Reason.PREREQUISITE_FAILED),
-    ],
-)
-def test_evaluate__prerequisite__must_be_on_and_serve_what_is_wanted(
-    parent: Flag, wanted: dict[str, Any], expected: Reason
-) -> None:
-    child = flag(prerequisites=[{"flag": "parent", **wanted}])
-    assert evaluate(child, USER, {}, configuration(parent, child)).reason is expected
+    ]:
+        child = flag(prerequisites=[{"flag": "parent", **wanted}])
+        assert evaluate(child, USER, {}, configuration(parent, child)).reason is expected, (parent, wanted)
 
 
 def test_evaluate__prerequisites__are_asked_for_the_same_user() -> None:

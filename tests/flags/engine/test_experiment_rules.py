@@ -52,9 +52,8 @@ TWO = experiment_rule()["variants"]
 VALUED = experiment_rule(is_plain=False)["variants"]
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
+def test_rule__wrong_field__is_blamed() -> None:
+    for more, expected in [
         ({"experiment": 1}, [("experiment", "invalid_type")]),
         ({"experiment": "a b"}, [("experiment", "invalid_value")]),
         ({"variants": {}}, [("variants", "invalid_type")]),
@@ -80,11 +79,9 @@ VALUED = experiment_rule(is_plain=False)["variants"]
         ({"forced": {f"qa-{at}": "control" for at in range(1_001)}}, [("forced", "out_of_range")]),
         ({"salt": "s"}, [("salt", "unknown_field")]),
         ({"enabled": False}, [("enabled", "unknown_field")]),
-    ],
-)
-def test_rule__wrong_field__is_blamed(more: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    errors = blamed_in({"rules": [experiment_rule(**more)]})
-    assert errors == [(f"rules[0].{field}", code) for field, code in expected]
+    ]:
+        errors = blamed_in({"rules": [experiment_rule(**more)]})
+        assert errors == [(f"rules[0].{field}", code) for field, code in expected], more
 
 
 def test_rule__without_what_it_needs__is_blamed() -> None:
@@ -134,27 +131,24 @@ def test_rule__participation__is_not_in_the_answer() -> None:
     assert evaluation.outcome == evaluation.variant
 
 
-@pytest.mark.parametrize(
-    ("more", "is_in"),
-    [
+def test_rule__user_outside_the_audience__goes_on_to_the_next_rule() -> None:
+    for more, is_in in [
         ({"percentage": 30}, lambda user_id: reference_bucket("checkout", user_id) < 30_000),
         (
             {"group": {"key": "g", "from": 20, "to": 60}},
             lambda user_id: 20_000 <= reference_bucket("g", user_id) < 60_000,
         ),
         ({"conditions": [PRO]}, lambda _: False),
-    ],
-)
-def test_rule__user_outside_the_audience__goes_on_to_the_next_rule(more: Any, is_in: Any) -> None:
-    configuration = driven(experiment_rule(**more), {"type": "users", "userIds": [*USERS[:50]]})
-    for at, user_id in enumerate(USERS):
-        evaluation = answer(configuration, user_id)
-        if is_in(user_id):
-            assert evaluation.participation == Participation("checkout", variant_by_hash(user_id))
-        elif at < 50:
-            assert evaluation == Evaluation(True, Reason.RULE_MATCH)
-        else:
-            assert evaluation == Evaluation(False, Reason.NO_RULE_MATCH)
+    ]:
+        configuration = driven(experiment_rule(**more), {"type": "users", "userIds": [*USERS[:50]]})
+        for at, user_id in enumerate(USERS):
+            evaluation = answer(configuration, user_id)
+            if is_in(user_id):
+                assert evaluation.participation == Participation("checkout", variant_by_hash(user_id)), (more, is_in)
+            elif at < 50:
+                assert evaluation == Evaluation(True, Reason.RULE_MATCH), (more, is_in)
+            else:
+                assert evaluation == Evaluation(False, Reason.NO_RULE_MATCH), (more, is_in)
 
 
 def test_rule__user_whom_an_earlier_rule_matches__is_not_in_the_experiment() -> None:
@@ -212,52 +206,44 @@ def test_experiments__flags_and_those_that_need_them__are_reported_by_key() -> N
 # --- anonymous users -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("more", "is_on"),
-    [
+def test_resolve__anonymous_user__gets_what_all_users_are_served() -> None:
+    for more, is_on in [
         ({"variants": [{**variant, "serves": True} for variant in TWO]}, True),
         ({"variants": [{**variant, "serves": False} for variant in TWO], "conditions": [PRO]}, False),
         ({"variants": [{**TWO[0], "weight": 0}, TWO[1]]}, True),
         ({"variants": [{**TWO[0], "weight": 0}, TWO[1]], "group": {"key": "g", "from": 0, "to": 100}}, True),
-    ],
-)
-def test_resolve__anonymous_user__gets_what_all_users_are_served(more: Any, is_on: bool) -> None:
-    configuration = driven(experiment_rule(**more))
-    evaluation, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
-    assert evaluation == Evaluation(is_on, Reason.RULE_MATCH)
-    assert rule is configuration.flags["f"].rules[0]
+    ]:
+        configuration = driven(experiment_rule(**more))
+        evaluation, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
+        assert evaluation == Evaluation(is_on, Reason.RULE_MATCH), (more, is_on)
+        assert rule is configuration.flags["f"].rules[0], (more, is_on)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
+def test_resolve__anonymous_user_whom_no_hash_can_include__goes_on_to_the_next_rule() -> None:
+    for more in [
         {"percentage": 0},
         {"conditions": [{**PRO, "value": "free"}]},
         {"conditions": [{**PRO, "value": "free"}], "percentage": 50, "group": {"key": "g", "from": 0, "to": 50}},
         {"percentage": 0, "group": {"key": "g", "from": 0, "to": 50}},
-    ],
-)
-def test_resolve__anonymous_user_whom_no_hash_can_include__goes_on_to_the_next_rule(more: Any) -> None:
-    configuration = driven(experiment_rule(**more), {"type": "percentage", "percentage": 100})
-    evaluation, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
-    assert evaluation == Evaluation(True, Reason.RULE_MATCH)
-    assert rule is configuration.flags["f"].rules[1]
+    ]:
+        configuration = driven(experiment_rule(**more), {"type": "percentage", "percentage": 100})
+        evaluation, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
+        assert evaluation == Evaluation(True, Reason.RULE_MATCH), more
+        assert rule is configuration.flags["f"].rules[1], more
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
+def test_resolve__anonymous_user__is_refused_if_the_hash_decides(subtests: pytest.Subtests) -> None:
+    for more in [
         {},
         {"conditions": [PRO]},
         {"percentage": 99.999, "variants": [{**variant, "serves": True} for variant in TWO]},
         {"variants": [{**TWO[0], "weight": 0}, TWO[1]], "percentage": 99.999},
         {"variants": [{**TWO[0], "weight": 0}, TWO[1]], "group": {"key": "g", "from": 0, "to": 50}},
-    ],
-)
-def test_resolve__anonymous_user__is_refused_if_the_hash_decides(more: Any) -> None:
-    configuration = driven(experiment_rule(**more))
-    with pytest.raises(TargetingKeyMissing):
-        resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
+    ]:
+        with subtests.test(more=more):
+            configuration = driven(experiment_rule(**more))
+            with pytest.raises(TargetingKeyMissing):
+                resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
 
 
 # --- why -------------------------------------------------------------------------------------------------------------
@@ -305,19 +291,16 @@ def test_explain__user_of_the_audience__tells_each_step_and_the_split() -> None:
     assert trace["serves"] == {"enabled": SERVES[variant_by_hash(user_id)]}
 
 
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
+def test_explain__excluded_user__has_the_reason() -> None:
+    for more, reason in [
         ({"forced": {"user-1": "treatment"}}, "forced"),
         ({"group": {"key": "g", "from": 0, "to": 0.001}}, "not_in_group"),
         ({"conditions": [PRO]}, "not_targeted"),
         ({"percentage": 0}, "not_in_traffic"),
-    ],
-)
-def test_explain__excluded_user__has_the_reason(more: Any, reason: str) -> None:
-    assignment = explained(driven(experiment_rule(**more)), "user-1")["assignment"]
-    assert (assignment["inExperiment"], assignment["reason"]) == (False, reason)
-    assert assignment["variant"] == ("treatment" if reason == "forced" else "control")
+    ]:
+        assignment = explained(driven(experiment_rule(**more)), "user-1")["assignment"]
+        assert (assignment["inExperiment"], assignment["reason"]) == (False, reason), more
+        assert assignment["variant"] == ("treatment" if reason == "forced" else "control"), more
 
 
 @pytest.mark.parametrize("forced", [{}, {"user-1": "treatment"}])

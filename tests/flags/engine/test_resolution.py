@@ -47,9 +47,8 @@ def test_resolve__any_user__answers_as_evaluate_does_and_names_the_rule() -> Non
     assert indexes == {0, 1, 2, None}
 
 
-@pytest.mark.parametrize(
-    ("rule", "is_split"),
-    [
+def test_is_split__rule__says_whether_the_hash_has_a_say() -> None:
+    for rule, is_split in [
         (HALF, True),
         ({"type": "percentage", "percentage": 100}, True),
         ({"type": "attribute", "conditions": [PRO], "percentage": 99.999}, True),
@@ -57,16 +56,14 @@ def test_resolve__any_user__answers_as_evaluate_does_and_names_the_rule() -> Non
         ({"type": "attribute", "conditions": [PRO], "ramp": [{"at": "2026-01-01", "percentage": 100}]}, True),
         ({"type": "attribute", "conditions": [PRO]}, False),
         (ADA, False),
-    ],
-)
-def test_is_split__rule__says_whether_the_hash_has_a_say(rule: dict[str, Any], is_split: bool) -> None:
-    [compiled] = flag(rule, **COLOURS).flags["f"].rules
-    assert compiled.is_split is is_split
+    ]:
+        [compiled] = flag(rule, **COLOURS).flags["f"].rules
+        assert compiled.is_split is is_split, (rule, is_split)
 
 
-@pytest.mark.parametrize(
-    ("rules", "reason"),
-    [
+def test_resolve__anonymous_user__gets_what_no_hash_decides() -> None:
+    segment = {"key": "s", "userIds": ["ada"]}
+    for rules, reason in [
         ([], Reason.DEFAULT),
         ([ADA], Reason.NO_RULE_MATCH),
         ([{"type": "segment", "segment": "s"}], Reason.NO_RULE_MATCH),
@@ -79,30 +76,25 @@ def test_is_split__rule__says_whether_the_hash_has_a_say(rule: dict[str, Any], i
         ([{**HALF, "enabled": False}], Reason.NO_RULE_MATCH),
         ([{**HALF, "bucketBy": "company"}], Reason.NO_RULE_MATCH),
         ([{"type": "percentage", "ramp": [{"at": "2026-01-01", "percentage": 100}]}], Reason.RULE_MATCH),
-    ],
-)
-def test_resolve__anonymous_user__gets_what_no_hash_decides(rules: list[dict[str, Any]], reason: Reason) -> None:
-    segment = {"key": "s", "userIds": ["ada"]}
-    configuration = among({"key": "f", "rules": rules}, segments=(segment,))
-    evaluation, rule = resolve(configuration.flags["f"], context(configuration, plan="pro"))
-    assert evaluation.reason is reason
-    assert (rule is not None) is (reason is Reason.RULE_MATCH)
+    ]:
+        configuration = among({"key": "f", "rules": rules}, segments=(segment,))
+        evaluation, rule = resolve(configuration.flags["f"], context(configuration, plan="pro"))
+        assert evaluation.reason is reason, rules
+        assert (rule is not None) is (reason is Reason.RULE_MATCH), rules
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
+def test_resolve__anonymous_user__is_refused_if_a_hash_decides(subtests: pytest.Subtests) -> None:
+    for rules in [
         [HALF],
         [ADA, HALF],
         [{**HALF, "bucketBy": "userId"}],
         [{"type": "attribute", "conditions": [PRO], "split": SPLIT}],
         [{"type": "percentage", "ramp": [{"at": "2026-01-01", "percentage": 1}]}],
-    ],
-)
-def test_resolve__anonymous_user__is_refused_if_a_hash_decides(rules: list[dict[str, Any]]) -> None:
-    configuration = flag(*rules, **COLOURS)
-    with pytest.raises(TargetingKeyMissing):
-        resolve(configuration.flags["f"], context(configuration, plan="pro"))
+    ]:
+        with subtests.test(rules=rules):
+            configuration = flag(*rules, **COLOURS)
+            with pytest.raises(TargetingKeyMissing):
+                resolve(configuration.flags["f"], context(configuration, plan="pro"))
 
 
 def test_resolve__anonymous_user__company_is_hashed_as_usual() -> None:
@@ -114,14 +106,14 @@ def test_resolve__anonymous_user__company_is_hashed_as_usual() -> None:
         )
 
 
-@pytest.mark.parametrize("operator", ["exists", "notEquals", "startsWith", "in", "notIn"])
-def test_resolve__anonymous_user__meets_no_condition_on_the_user_id(operator: str) -> None:
-    value = {"exists": {}, "in": {"value": ["ada", "x"]}, "notIn": {"value": ["ada"]}}.get(operator, {"value": "x"})
-    for negate in (False, True):
-        condition = {"attribute": "userId", "operator": operator, "negate": negate, **value}
-        configuration = flag({"type": "attribute", "conditions": [condition]})
-        is_missing = operator == "exists" and negate
-        assert resolve(configuration.flags["f"], context(configuration))[0].enabled is is_missing
+def test_resolve__anonymous_user__meets_no_condition_on_the_user_id() -> None:
+    for operator in ["exists", "notEquals", "startsWith", "in", "notIn"]:
+        value = {"exists": {}, "in": {"value": ["ada", "x"]}, "notIn": {"value": ["ada"]}}.get(operator, {"value": "x"})
+        for negate in (False, True):
+            condition = {"attribute": "userId", "operator": operator, "negate": negate, **value}
+            configuration = flag({"type": "attribute", "conditions": [condition]})
+            is_missing = operator == "exists" and negate
+            assert resolve(configuration.flags["f"], context(configuration))[0].enabled is is_missing, operator
 
 
 def test_resolve__prerequisite_that_a_hash_decides__cannot_be_resolved_either() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,20 +34,17 @@ def context(among: Configuration, now: datetime = NOW, **attributes: Any) -> Con
     return Context("user-1", attributes, among, now)
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
+def test_schedule__nothing_that_comes_or_goes__is_empty() -> None:
+    for rules in [
         [],
         [{"type": "percentage", "percentage": 10}],
         [{"type": "percentage", "percentage": 10, "startAt": iso(5), "enabled": False}],
         [{"type": "attribute", "conditions": [{"attribute": "a", "operator": "after", "value": iso(5)}]}],
-    ],
-)
-def test_schedule__nothing_that_comes_or_goes__is_empty(rules: list[dict[str, Any]]) -> None:
-    among = configuration(*rules)
-    assert among.schedule.next_change(NOW) is None
-    assert among.schedule.last_change(NOW) is None
-    assert among.schedule.next_change_for(context(among, a=iso(5))) is None
+    ]:
+        among = configuration(*rules)
+        assert among.schedule.next_change(NOW) is None, rules
+        assert among.schedule.last_change(NOW) is None, rules
+        assert among.schedule.next_change_for(context(among, a=iso(5))) is None, rules
 
 
 def test_schedule__start_end_and_ramp__are_its_moments_in_order() -> None:

@@ -14,6 +14,7 @@ from flags.changes.bulk import FlagEntry
 from flags.changes.documents import common_values, documents
 from flags.changes.promotion import promote
 from flags.changes.properties import values_of
+from flags.changes.reversion import revert_flag
 from flags.experiment_rule import changes as driving
 from flags.files.exporting import content_of_file
 from flags.models import Flag
@@ -25,14 +26,14 @@ def test_revert__to_before_the_experiment__keeps_its_rule(flag: Flag, production
     then = revision()
     flag_changes.update_flag(key="f", environment=production, changes={"rules": [], "enabled": False}, **WRITE)
     write(driving.put_rule, production, rule=RULE)
-    flag = flag_changes.revert_flag(key="f", revision=then, environment=production, **WRITE)
+    flag = revert_flag(key="f", revision=then, environment=production, **WRITE)
     assert (flag.rules, flag.enabled) == ([RULE, HALF], True)
 
 
 def test_revert__to_while_the_experiment_ran__leaves_its_rule_out(driven: Flag, production: Environment) -> None:
     then = revision()
     write(driving.ship, production, experiment="checkout", winner=True, control=False)
-    flag = flag_changes.revert_flag(key="f", revision=then, environment=production, **WRITE)
+    flag = revert_flag(key="f", revision=then, environment=production, **WRITE)
     assert flag.rules == [HALF]
 
 
@@ -43,7 +44,7 @@ def test_revert__to_other_values_of_served_variants__is_refused(coloured: Flag, 
     flag_changes.update_flag(key="c", environment=production, changes={"variants": new}, **WRITE)
     write(driving.put_rule, production, "c", rule=experiment_rule(is_plain=False))
     with locked():
-        flag_changes.revert_flag(key="c", revision=then, environment=production, **WRITE)
+        revert_flag(key="c", revision=then, environment=production, **WRITE)
 
 
 def test_promote__from_where_an_experiment_runs__leaves_its_rule_out(

@@ -10,6 +10,7 @@ from config.change_log.writing import writing
 from config.models import Environment
 from flags.changes import flag_changes
 from flags.changes.promotion import promote
+from flags.changes.reversion import revert_flag
 from flags.experiment_rule import changes as driving
 from tests.answers import data, error
 from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, locked, revision, rules_of, write
@@ -66,14 +67,14 @@ def test_revert__to_other_rules_before_the_experiments__is_refused(between: int,
     flag_changes.update_flag(
         key="f", environment=production, changes={"rules": [FIRST, HALF, RULE], "enabled": False}, **WRITE
     )
-    flag_changes.revert_flag(key="f", environment=production, revision=between, **WRITE)
+    revert_flag(key="f", environment=production, revision=between, **WRITE)
     assert rules_of(production) == [FIRST, HALF, RULE, LAST]
     write(driving.remove_rule, production, experiment="checkout")
     flag_changes.update_flag(key="f", environment=production, changes={"rules": [LAST, FIRST]}, **WRITE)
     with writing(**WRITE) as log:
         driving.put_rule(log, key="f", environment=production, rule=RULE, position=1)
     with locked():
-        flag_changes.revert_flag(key="f", environment=production, revision=between, **WRITE)
+        revert_flag(key="f", environment=production, revision=between, **WRITE)
 
 
 def test_promote__other_rules_before_the_experiments__is_refused_as_a_whole(

@@ -101,25 +101,22 @@ def test_read__json__is_reported_by_its_line_as_well() -> None:
     assert errors_of(file) == ["f.json, line 3: flags[0] (a): owner: Must be a string."]
 
 
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
+def test_read__text_that_cannot_be_taken__is_refused(subtests: pytest.Subtests) -> None:
+    for raw, message in [
         (b"version: 1\nflags: \xff", "f, line 2: The file is not UTF-8."),
         (b"a: 1\na: 2\na: 3", 'f, line 2: The name "a" appears twice in the same object; remove one of them.'),
         (b'a: "\\ud83d"', "f, line 1: "),
         (b"a" * (LARGEST + 1), "f, line 1: The file must be at most 20 MiB."),
         (b"a: &a\n  b: [*a]", "f, line 1: The anchor &a"),
-    ],
-)
-def test_read__text_that_cannot_be_taken__is_refused(raw: bytes, message: str) -> None:
-    with pytest.raises(FileRefused) as refused:
-        read(raw, name="f", form="yaml")
-    assert refused.value.defects[0].startswith(message)
+    ]:
+        with subtests.test(raw=raw):
+            with pytest.raises(FileRefused) as refused:
+                read(raw, name="f", form="yaml")
+            assert refused.value.defects[0].startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_read__another_shape__is_reported() -> None:
+    for text, message in [
         ("[]", 'line 1: Must be an object, such as {"version": 1, "segments": [], "flags": []}.'),
         ("flags: []", "line 1: version: Is missing; add it."),
         ("version: true", "line 1: version: Must be 1, the only version of files that can be imported."),
@@ -130,11 +127,9 @@ def test_read__text_that_cannot_be_taken__is_refused(raw: bytes, message: str) -
             "version: 1\nflags:\n- key: a\n  environments: {p: 1}",
             "line 4: flags[0] (a): environments.p: Must be an obj",
         ),
-    ],
-)
-def test_read__another_shape__is_reported(text: str, message: str) -> None:
-    [line] = errors_of(read_yaml(text))
-    assert line.startswith(f"flags.yaml, {message}")
+    ]:
+        [line] = errors_of(read_yaml(text))
+        assert line.startswith(f"flags.yaml, {message}"), text
 
 
 def test_read__byte_order_mark__is_no_part_of_the_text() -> None:

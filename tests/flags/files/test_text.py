@@ -77,46 +77,27 @@ def _as_text(value: Any) -> Any:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize("value", TRICKY)
-def test_yaml__tricky_text__is_read_as_it_was_written(value: str) -> None:
-    document = {value: [value, {"a": value}]}
-    assert parse(write(document, "yaml"), "yaml").value == document
+def test_yaml__tricky_text__is_read_as_it_was_written() -> None:
+    for value in TRICKY:
+        document = {value: [value, {"a": value}]}
+        assert parse(write(document, "yaml"), "yaml").value == document, value
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("yes", "yes"),
-        ("True", "True"),
-        ("~", "~"),
-        ("012", "012"),
-        ("0x1F", "0x1F"),
-        ("1_000", "1_000"),
-        ("12:30:45", "12:30:45"),
-        ("2026-01-31", "2026-01-31"),
-        (".5", ".5"),
-        ("+1", "+1"),
-        (".inf", ".inf"),
-        ("NaN", "NaN"),
-        ("<<", "<<"),
-        ("1e5", 100000.0),
-        ("-0.5", -0.5),
-        ("12", 12),
-        ('"12"', "12"),
-        ("'true'", "true"),
-        ("null", None),
-    ],
-)
-def test_yaml__without_quotes__is_what_json_says_or_else_text(text: str, value: object) -> None:
-    found = parse(f"a: {text}", "yaml").value
-    assert is_identical(found, {"a": value})
+def test_yaml__without_quotes__is_what_json_says_or_else_text() -> None:
+    for text, value in [
+        ("yes", "yes"), ("True", "True"), ("~", "~"), ("012", "012"), ("0x1F", "0x1F"), ("1_000", "1_000"),
+        ("12:30:45", "12:30:45"), ("2026-01-31", "2026-01-31"), (".5", ".5"), ("+1", "+1"), (".inf", ".inf"),
+        ("NaN", "NaN"), ("<<", "<<"), ("1e5", 100000.0), ("-0.5", -0.5), ("12", 12), ('"12"', "12"),
+        ("'true'", "true"), ("null", None),
+    ]:  # fmt: skip
+        found = parse(f"a: {text}", "yaml").value
+        assert is_identical(found, {"a": value}), (text, value)
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
+def test_yaml__that_is_not_taken__is_refused_with_its_line(subtests: pytest.Subtests) -> None:
+    for text, line, words in [
         ("a: 1\nb: &x 2\n", 2, "anchor &x"),
         ("a: 1\nb: *x\n", 2, "alias *x"),
         ("a: &a [1]\nb: &b [*a, *a]\n", 1, "anchor"),
@@ -132,19 +113,17 @@ def test_yaml__without_quotes__is_what_json_says_or_else_text(text: str, value: 
         ("", 1, "empty"),
         ("# nothing\n", 1, "empty"),
         ("a:\n " + "[" * 70 + "]" * 70, 2, "nested deeper than 64"),
-    ],
-)
-def test_yaml__that_is_not_taken__is_refused_with_its_line(text: str, line: int, words: str) -> None:
-    with pytest.raises(UnreadableText) as refused:
-        parse(text, "yaml")
-    [defect] = refused.value.defects
-    assert defect.line == line
-    assert words in defect.message
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(UnreadableText) as refused:
+                parse(text, "yaml")
+            [defect] = refused.value.defects
+            assert defect.line == line
+            assert words in defect.message
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
+def test_json__that_is_not_taken__is_refused_with_its_line(subtests: pytest.Subtests) -> None:
+    for text, line, words in [
         ('{\n"a": 1,\n}', 3, "not valid JSON"),
         ('{"a": 1}\n{"b": 2}', 2, "extra data"),
         ('{"a":\n NaN}', 2, "NaN is not a number"),
@@ -153,34 +132,31 @@ def test_yaml__that_is_not_taken__is_refused_with_its_line(text: str, line: int,
         ('{"a":\n' + "[" * 70 + "]" * 70 + "}", 2, "nested deeper than 64"),
         ("[" * 100_000, 1, "nested deeper than 64"),
         ("[" * 100_000 + "]" * 100_000, 1, "nested deeper than 64"),
-    ],
-)
-def test_json__that_is_not_taken__is_refused_with_its_line(text: str, line: int, words: str) -> None:
-    with pytest.raises(UnreadableText) as refused:
-        parse(text, "json")
-    [defect] = refused.value.defects
-    assert defect.line == line
-    assert words in defect.message
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(UnreadableText) as refused:
+                parse(text, "json")
+            [defect] = refused.value.defects
+            assert defect.line == line
+            assert words in defect.message
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
+def test_value__that_no_field_may_hold__is_a_defect_with_its_line(subtests: pytest.Subtests) -> None:
+    for text, line, words in [
         ('{"a": 1,\n"b": 2,\n"a": 3}', 3, '"a" appears twice'),
         ('{"a": 1,\n"\\u0061": 3}', 2, '"a" appears twice'),
         ('["a",\n"\\u0000"]', 2, "U+0000"),
         ("[1,\n18446744073709551616]", 2, "64 bits"),
         ("[1,\n" + "9" * 5000 + "]", 2, "64 bits"),
         ("[1,\n1e999]", 2, "too large"),
-    ],
-)
-@pytest.mark.parametrize("form", ["yaml", "json"])
-def test_value__that_no_field_may_hold__is_a_defect_with_its_line(form: str, text: str, line: int, words: str) -> None:
-    with pytest.raises(UnreadableText) as refused:
-        parse(text, form)
-    [defect] = refused.value.defects
-    assert defect.line == line
-    assert words in defect.message
+    ]:
+        for form in ["yaml", "json"]:
+            with subtests.test(text=text, form=form):
+                with pytest.raises(UnreadableText) as refused:
+                    parse(text, form)
+                [defect] = refused.value.defects
+                assert defect.line == line
+                assert words in defect.message
 
 
 def test_json__half_of_a_surrogate_pair__is_a_defect_with_its_line() -> None:
@@ -211,32 +187,19 @@ flags:
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "line"),
-    [
-        ("", 1),
-        ("flags", 3),
-        ("flags[0]", 4),
-        ("flags[0].key", 4),
-        ("flags[0].rules", 5),
-        ("flags[0].rules[1]", 8),
-        ("flags[0].rules[1].type", 9),
-        ("flags[0].rules[1].missing", 8),
-        ("flags[0].rules[7].type", 5),
-        ("flags[1].a.b", 10),
-        ("flags[1].a.b.c", 11),
-        ("flags[1].a.b.c[0].d", 12),
-        ("nothing.here", 1),
-    ],
-)
-def test_lines__of_a_path__are_those_of_its_innermost_part(path: str, line: int) -> None:
-    assert parse(FILE, "yaml").line_of(path) == line
+def test_lines__of_a_path__are_those_of_its_innermost_part() -> None:
+    for path, line in [
+        ("", 1), ("flags", 3), ("flags[0]", 4), ("flags[0].key", 4), ("flags[0].rules", 5), ("flags[0].rules[1]", 8),
+        ("flags[0].rules[1].type", 9), ("flags[0].rules[1].missing", 8), ("flags[0].rules[7].type", 5),
+        ("flags[1].a.b", 10), ("flags[1].a.b.c", 11), ("flags[1].a.b.c[0].d", 12), ("nothing.here", 1),
+    ]:  # fmt: skip
+        assert parse(FILE, "yaml").line_of(path) == line, path
 
 
-@pytest.mark.parametrize("escaped", ['"\\ud83d\\ude00"', '"\\"\\\\\\ud83d\\ude00"', '"\\\\"'])
-def test_json__escapes__are_the_same_with_and_without_lines(escaped: str) -> None:
-    text = f'{{"a": 1,\n{escaped}: [\n{escaped}]}}'
-    name = json.loads(escaped)
-    found = parse(text, "json")
-    assert found.value == {"a": 1, name: [name]}
-    assert (found.line_of(name), found.line_of(f"{name}[0]")) == (2, 3)
+def test_json__escapes__are_the_same_with_and_without_lines() -> None:
+    for escaped in ['"\\ud83d\\ude00"', '"\\"\\\\\\ud83d\\ude00"', '"\\\\"']:
+        text = f'{{"a": 1,\n{escaped}: [\n{escaped}]}}'
+        name = json.loads(escaped)
+        found = parse(text, "json")
+        assert found.value == {"a": 1, name: [name]}, escaped
+        assert (found.line_of(name), found.line_of(f"{name}[0]")) == (2, 3), escaped

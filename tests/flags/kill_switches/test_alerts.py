@@ -70,9 +70,9 @@ def test_read__grafana__is_an_alarm_with_the_alerts_that_fire() -> None:
     assert read(GRAFANA) == Alarm("Alert Slow checkout: The checkout takes 3 s")
 
 
-@pytest.mark.parametrize("alerts", [[], [{"status": "resolved"}], [{"status": "resolved"}, {"status": "resolved"}]])
-def test_read__nothing_that_fires__asks_for_nothing(alerts: list[Any]) -> None:
-    assert read({"status": "resolved", "alerts": alerts}) is None
+def test_read__nothing_that_fires__asks_for_nothing() -> None:
+    for alerts in [[], [{"status": "resolved"}], [{"status": "resolved"}, {"status": "resolved"}]]:
+        assert read({"status": "resolved", "alerts": alerts}) is None, alerts
 
 
 def test_read__many_alerts__are_named_up_to_three() -> None:
@@ -80,12 +80,9 @@ def test_read__many_alerts__are_named_up_to_three() -> None:
     assert read({"alerts": alerts}) == Alarm("Alert A0; Alert A1; Alert A2; and 1,001 more")
 
 
-@pytest.mark.parametrize(
-    "alert",
-    [{}, {"labels": None}, {"labels": {"alertname": 1}}, {"labels": [], "annotations": {"summary": None}}],
-)
-def test_read__alert_without_a_name__fires_all_the_same(alert: dict[str, Any]) -> None:
-    assert read({"alerts": [{"status": "firing", **alert}]}) == Alarm("Alert without a name")
+def test_read__alert_without_a_name__fires_all_the_same() -> None:
+    for alert in [{}, {"labels": None}, {"labels": {"alertname": 1}}, {"labels": [], "annotations": {"summary": None}}]:
+        assert read({"alerts": [{"status": "firing", **alert}]}) == Alarm("Alert without a name"), alert
 
 
 def test_read__long_annotation__is_cut_to_the_length_of_a_reason() -> None:
@@ -100,9 +97,8 @@ def test_read__plain_reason__is_an_alarm_for_all_flags_or_for_some() -> None:
     assert read({"reason": "so", "flags": ["a", "b", "a"]}) == Alarm("so", ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "code"),
-    [
+def test_read__body_that_is_neither__is_refused_at_its_field(subtests: pytest.Subtests) -> None:
+    for body, field, code in [
         ([], "body", DetailCode.INVALID_TYPE),
         ("x", "body", DetailCode.INVALID_TYPE),
         ({}, "reason", DetailCode.REQUIRED),
@@ -119,10 +115,9 @@ def test_read__plain_reason__is_an_alarm_for_all_flags_or_for_some() -> None:
         ({"alerts": [{}]}, "alerts[0].status", DetailCode.REQUIRED),
         ({"alerts": [{"status": "firing"}, {"status": "Firing"}]}, "alerts[1].status", DetailCode.INVALID_VALUE),
         ({"alerts": [{"status": ["firing"]}]}, "alerts[0].status", DetailCode.INVALID_VALUE),
-    ],
-)
-def test_read__body_that_is_neither__is_refused_at_its_field(body: Any, field: str, code: DetailCode) -> None:
-    with pytest.raises(ValidationFailed) as refusal:
-        read(body)
-    [detail] = refusal.value.details
-    assert (detail.field, detail.code) == (field, code)
+    ]:
+        with subtests.test(body=body, field=field):
+            with pytest.raises(ValidationFailed) as refusal:
+                read(body)
+            [detail] = refusal.value.details
+            assert (detail.field, detail.code) == (field, code)

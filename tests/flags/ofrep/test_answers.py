@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import orjson
-import pytest
 
 from flags.engine.evaluation import evaluate
 from flags.engine.openfeature import reason_of
@@ -39,9 +38,8 @@ def numbers(*values: float) -> dict[str, Any]:
     return {"type": "number", "variants": [{"key": f"v{at}", "value": value} for at, value in enumerate(values)]}
 
 
-@pytest.mark.parametrize(
-    ("flag", "reason", "own"),
-    [
+def test_reason__of_each_evaluation__is_one_of_openfeature_s_beside_our_own():
+    for flag, reason, own in [
         ({"enabled": False}, "DISABLED", "disabled"),
         ({"archivedAt": "2026-01-31T12:00:00Z"}, "DISABLED", "disabled"),
         ({}, "STATIC", "default"),
@@ -67,16 +65,13 @@ def numbers(*values: float) -> dict[str, Any]:
         ({"rules": [{**PRO, "ramp": [{"at": "2026-01-01", "percentage": 100}]}]}, "SPLIT", "rule_match"),
         ({"rules": [{**PRO, "bucketBy": "plan"}]}, "SPLIT", "rule_match"),
         ({**COLOURS, "rules": [{**PRO, "split": [{"variant": "blue", "weight": 1}]}]}, "SPLIT", "rule_match"),
-    ],
-)
-def test_reason__of_each_evaluation__is_one_of_openfeature_s_beside_our_own(flag, reason, own):
-    answer = ask(**flag)
-    assert (answer["reason"], answer["metadata"]["reason"]) == (reason, own)
+    ]:
+        answer = ask(**flag)
+        assert (answer["reason"], answer["metadata"]["reason"]) == (reason, own), (flag, own)
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "variant"),
-    [
+def test_value__of_each_type__stands_beside_its_variant():
+    for flag, value, variant in [
         ({}, True, "on"),
         ({"enabled": False}, False, "off"),
         ({"rules": [NOBODY]}, False, "off"),
@@ -86,32 +81,23 @@ def test_reason__of_each_evaluation__is_one_of_openfeature_s_beside_our_own(flag
         ({"type": "boolean", "variants": [{"key": "y", "value": False}, {"key": "x", "value": True}]}, True, "x"),
         ({"type": "object", "variants": [{"key": "a", "value": {"x": [1, None]}}]}, {"x": [1, None]}, "a"),
         ({"type": "object", "variants": [{"key": "a", "value": {}}]}, {}, "a"),
-    ],
-)
-def test_value__of_each_type__stands_beside_its_variant(flag, value, variant):
-    answer = ask(**flag)
-    assert (answer["value"], answer["variant"]) == (value, variant)
-    assert type(answer["value"]) is type(value)
+    ]:
+        answer = ask(**flag)
+        assert (answer["value"], answer["variant"]) == (value, variant), (flag, value)
+        assert type(answer["value"]) is type(value), (flag, value)
 
 
-@pytest.mark.parametrize(
-    ("values", "written"),
-    [
-        ((5, 10), "5"),
-        ((5, 0.5), "5.0"),
-        ((0, 0.5), "0.0"),
-        ((-3, 0.5), "-3.0"),
-        ((0.5, 5), "0.5"),
-        ((5.0, 10), "5.0"),
-        ((2**53, 0.5), "9007199254740992.0"),
-        ((2**63, 1), "9223372036854775808"),
+def test_value__number__is_written_as_the_one_type_that_all_of_its_flag_have():
+    for values, written in [
+        ((5, 10), "5"), ((5, 0.5), "5.0"), ((0, 0.5), "0.0"), ((-3, 0.5), "-3.0"), ((0.5, 5), "0.5"),
+        ((5.0, 10), "5.0"), ((2**53, 0.5), "9007199254740992.0"), ((2**63, 1), "9223372036854775808"),
         ((1e300, 1), "1e+300"),
-    ],
-)
-def test_value__number__is_written_as_the_one_type_that_all_of_its_flag_have(values, written):
-    answer = orjson.dumps(ask(**numbers(*values)))
-    assert f'"value":{written},' in answer.decode()
-    assert type(json.loads(answer)["value"]) is (float if any(isinstance(value, float) for value in values) else int)
+    ]:  # fmt: skip
+        answer = orjson.dumps(ask(**numbers(*values)))
+        assert f'"value":{written},' in answer.decode(), (values, written)
+        assert type(json.loads(answer)["value"]) is (
+            float if any(isinstance(value, float) for value in values) else int
+        ), (values, written)
 
 
 def test_metadata__of_a_match__tells_the_rule_and_its_name():
@@ -134,47 +120,41 @@ def test_metadata__for_those_who_may_not_know__tells_nothing_of_rules():
     }
 
 
-@pytest.mark.parametrize("flag", [{}, {"enabled": False}, {"rules": [NOBODY]}])
-def test_metadata__where_no_rule_decided__tells_of_none(flag):
-    assert ask(**flag)["metadata"].keys() == {*METADATA, "reason"}
+def test_metadata__where_no_rule_decided__tells_of_none():
+    for flag in [{}, {"enabled": False}, {"rules": [NOBODY]}]:
+        assert ask(**flag)["metadata"].keys() == {*METADATA, "reason"}, flag
 
 
-@pytest.mark.parametrize(
-    ("rule", "reason"),
-    [
+def test_reason__of_a_user_whom_no_rule_of_a_driven_flag_takes__is_split_where_the_hash_decided():
+    for rule, reason in [
         ({"percentage": 0}, "SPLIT"),
         ({"group": {"key": "g", "from": 0, "to": 0.001}}, "SPLIT"),
         ({"percentage": 0, **AUDIENCE}, "STATIC"),
         ({"group": {"key": "g", "from": 0, "to": 0.001}, **AUDIENCE}, "STATIC"),
         (AUDIENCE, "STATIC"),
         ({"percentage": 0, "conditions": PRO["conditions"]}, "SPLIT"),
-    ],
-)
-def test_reason__of_a_user_whom_no_rule_of_a_driven_flag_takes__is_split_where_the_hash_decided(rule, reason):
-    flag = parse_flag({"key": "f", "enabled": True, "rules": [experiment_rule(**rule)]})
-    context = Context("u", {"plan": "pro"}, Configuration({"f": flag}, {}), NOON)
-    assert reason_of(flag, flag.otherwise, None, context) == reason
-    flag = parse_flag({"key": "f", "enabled": True, "rules": [experiment_rule(**rule), PRO]})
-    expected = "TARGETING_MATCH" if reason == "STATIC" else "SPLIT"
-    assert reason_of(flag, evaluate(flag, context), flag.rules[1], context) == expected
+    ]:
+        flag = parse_flag({"key": "f", "enabled": True, "rules": [experiment_rule(**rule)]})
+        context = Context("u", {"plan": "pro"}, Configuration({"f": flag}, {}), NOON)
+        assert reason_of(flag, flag.otherwise, None, context) == reason, rule
+        flag = parse_flag({"key": "f", "enabled": True, "rules": [experiment_rule(**rule), PRO]})
+        expected = "TARGETING_MATCH" if reason == "STATIC" else "SPLIT"
+        assert reason_of(flag, evaluate(flag, context), flag.rules[1], context) == expected, rule
 
 
-@pytest.mark.parametrize(
-    ("rules", "enabled", "expected"),
-    [
+def test_metadata__of_a_driven_flag__names_the_experiment_and_the_variant_that_the_user_has():
+    for rules, enabled, expected in [
         ([experiment_rule()], True, {"experimentVariant": "treatment", "inExperiment": True}),
         ([experiment_rule(forced={"v": "treatment"})], True, {"experimentVariant": "treatment", "inExperiment": False}),
         ([experiment_rule(**AUDIENCE)], True, {"inExperiment": False}),
         ([experiment_rule(percentage=0)], True, {"inExperiment": False}),
         ([PRO, experiment_rule()], True, {"inExperiment": False}),
         ([experiment_rule()], False, {"inExperiment": False}),
-    ],
-)
-def test_metadata__of_a_driven_flag__names_the_experiment_and_the_variant_that_the_user_has(rules, enabled, expected):
-    for shows_rules in (True, False):
-        metadata = ask("v", rules=rules, enabled=enabled, shows_rules=shows_rules)["metadata"]
-        about = {name: value for name, value in metadata.items() if "xperiment" in name}
-        assert about == {"experiment": "checkout", **expected}
+    ]:
+        for shows_rules in (True, False):
+            metadata = ask("v", rules=rules, enabled=enabled, shows_rules=shows_rules)["metadata"]
+            about = {name: value for name, value in metadata.items() if "xperiment" in name}
+            assert about == {"experiment": "checkout", **expected}, (rules, enabled)
 
 
 def test_metadata__of_a_driven_flag_for_an_anonymous_user__says_that_nobody_is_counted():

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-import pytest
-
 from flags.ofrep.client_state import etag, matches
 from tests.conftest import NOON
-
-pytestmark = pytest.mark.both_lanes
 
 SECRET = "nobody's"
 CURRENT = '"0a1b"'
@@ -38,13 +34,11 @@ def test_etag__anything_else__makes_another():
     assert len({etag(SECRET, *part) for part in parts}) == len(parts)
 
 
-@pytest.mark.parametrize(
-    "header", ['"0a1b"', 'W/"0a1b"', '"x", "0a1b"', '"x",W/"0a1b" , "y"', "*", ' "0a1b" ', "0a1b", '"x", *']
-)
-def test_matches__header_that_names_it__does(header):
-    assert matches(header, CURRENT)
+def test_matches__header_that_names_it__does():
+    for header in ['"0a1b"', 'W/"0a1b"', '"x", "0a1b"', '"x",W/"0a1b" , "y"', "*", ' "0a1b" ', "0a1b", '"x", *']:
+        assert matches(header, CURRENT), header
 
 
-@pytest.mark.parametrize("header", [None, "", '""', '"x"', '"0a1"', '"0a1b0"', '"0A1B"', "w", ",", '"*0a1b"', "W/"])
-def test_matches__any_other_header__does_not(header):
-    assert not matches(header, CURRENT)
+def test_matches__any_other_header__does_not():
+    for header in [None, "", '""', '"x"', '"0a1"', '"0a1b0"', '"0A1B"', "w", ",", '"*0a1b"', "W/"]:
+        assert not matches(header, CURRENT), header

@@ -13,8 +13,6 @@ from flags.ofrep import tokens
 from flags.ofrep.client_state import Offer, newest_revision, origin
 from tests.conftest import NOON
 
-pytestmark = pytest.mark.both_lanes
-
 OFFER = Offer("http://testserver:8001", "production", "17", 51)
 
 
@@ -23,18 +21,16 @@ def _own_port(monkeypatch):
     monkeypatch.setattr(worker_process, "stream_port", 8001)
 
 
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
+def test_origin__of_a_request_without_tls__is_its_host_at_the_port_of_the_streams(subtests, settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    for host, address in [
         ("testserver", "http://testserver:8001"),
         ("testserver:8000", "http://testserver:8001"),
         ("127.0.0.1:8000", "http://127.0.0.1:8001"),
         ("[::1]:8000", "http://[::1]:8001"),
-    ],
-)
-def test_origin__of_a_request_without_tls__is_its_host_at_the_port_of_the_streams(settings, host, address):
-    settings.ALLOWED_HOSTS = ["*"]
-    assert origin(RequestFactory().post("/", HTTP_HOST=host)) == address
+    ]:
+        with subtests.test(host=host, address=address):
+            assert origin(RequestFactory().post("/", HTTP_HOST=host)) == address
 
 
 def test_origin__of_a_request_over_tls__is_unknown():
@@ -46,13 +42,14 @@ def test_origin__where_no_streams_are_served__is_unknown(monkeypatch):
     assert origin(RequestFactory().post("/")) is None
 
 
-@pytest.mark.parametrize("url", ["https://flags.example.com", "https://flags.example.com/"])
-@pytest.mark.parametrize("port", [None, 8001])
-@pytest.mark.parametrize("secure", [True, False])
-def test_origin__that_an_operator_has_set__is_that(settings, monkeypatch, url, port, secure):
-    settings.STREAM_URL = url
-    monkeypatch.setattr(worker_process, "stream_port", port)
-    assert origin(RequestFactory().post("/", secure=secure)) == "https://flags.example.com"
+def test_origin__that_an_operator_has_set__is_that(subtests, settings, monkeypatch):
+    for url in ["https://flags.example.com", "https://flags.example.com/"]:
+        for port in [None, 8001]:
+            for secure in [True, False]:
+                with subtests.test(url=url, port=port, secure=secure):
+                    settings.STREAM_URL = url
+                    monkeypatch.setattr(worker_process, "stream_port", port)
+                    assert origin(RequestFactory().post("/", secure=secure)) == "https://flags.example.com"
 
 
 def test_offer__made__is_a_stream_of_the_environment_with_a_token_for_it():
@@ -92,26 +89,10 @@ def test_offer__identity_under_another_secret__is_another_since_tokens_are_good_
     assert OFFER.identity(NOON) != identity
 
 
-@pytest.mark.parametrize(
-    ("values", "revision"),
-    [
-        (["51"], 51),
-        (['"51"'], 51),
-        (['W/"51"'], 51),
-        (["51.1771622898"], 51),
-        (['"51.1771622898"'], 51),
-        ([" 51 "], 51),
-        (["7", "51", "x"], 51),
-        ([], 0),
-        ([""], 0),
-        (["-1"], 0),
-        (["51x"], 0),
-        (["5 1"], 0),
-        (["9" * 19], 0),
-        (["\u0665\u0661"], 0),
-        (["550e8400-e29b-41d4-a716-446655440000"], 0),
-        (["\0"], 0),
-    ],
-)
-def test_newest_revision__of_what_clients_repeat__is_the_newest_that_is_one(values, revision):
-    assert newest_revision(values) == revision
+def test_newest_revision__of_what_clients_repeat__is_the_newest_that_is_one():
+    for values, revision in [
+        (["51"], 51), (['"51"'], 51), (['W/"51"'], 51), (["51.1771622898"], 51), (['"51.1771622898"'], 51),
+        ([" 51 "], 51), (["7", "51", "x"], 51), ([], 0), ([""], 0), (["-1"], 0), (["51x"], 0), (["5 1"], 0),
+        (["9" * 19], 0), (["\u0665\u0661"], 0), (["550e8400-e29b-41d4-a716-446655440000"], 0), (["\0"], 0),
+    ]:  # fmt: skip
+        assert newest_revision(values) == revision, (values, revision)

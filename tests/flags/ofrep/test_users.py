@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from config.errors import DetailCode, DomainError, ErrorCode, ValidationFailed
 from flags.ofrep.users import read_filter, read_user
 
 
-@pytest.mark.parametrize(
-    ("body", "user_id", "attributes"),
-    [
+def test_read_user__context_of_any_kind__is_an_id_and_the_rest():
+    for body, user_id, attributes in [
         ({}, "", {}),
         ({"context": {}}, "", {}),
         ({"context": {"targetingKey": None}}, "", {}),
@@ -21,22 +18,20 @@ from flags.ofrep.users import read_filter, read_user
         ({"context": {"targetingKey": "ü" * 200, "plan": "pro"}}, "ü" * 200, {"plan": "pro"}),
         ({"context": {"plan": ["a", {"b": 1}], "userId": "v"}}, "", {"plan": ["a", {"b": 1}], "userId": "v"}),
         ({"context": {"targetingKey": "u", "flags": ["f"]}, "version": 9}, "u", {"flags": ["f"]}),
-    ],
-)
-def test_read_user__context_of_any_kind__is_an_id_and_the_rest(body, user_id, attributes):
-    assert read_user(body) == (user_id, attributes)
+    ]:
+        assert read_user(body) == (user_id, attributes), (body, user_id)
 
 
-@pytest.mark.parametrize("body", [None, [], "x", 1, True])
-def test_read_user__body_that_is_no_object__is_malformed(body):
-    with pytest.raises(DomainError) as caught:
-        read_user(body)
-    assert caught.value.code is ErrorCode.MALFORMED_JSON
+def test_read_user__body_that_is_no_object__is_malformed(subtests):
+    for body in [None, [], "x", 1, True]:
+        with subtests.test(body=body):
+            with pytest.raises(DomainError) as caught:
+                read_user(body)
+            assert caught.value.code is ErrorCode.MALFORMED_JSON
 
 
-@pytest.mark.parametrize(
-    ("context", "field", "code"),
-    [
+def test_read_user__context_that_makes_no_sense__is_refused_by_its_field(subtests):
+    for context, field, code in [
         (None, "context", DetailCode.INVALID_TYPE),
         ([], "context", DetailCode.INVALID_TYPE),
         ("u", "context", DetailCode.INVALID_TYPE),
@@ -44,27 +39,17 @@ def test_read_user__body_that_is_no_object__is_malformed(body):
         ({"targetingKey": True}, "context.targetingKey", DetailCode.INVALID_TYPE),
         ({"targetingKey": ["u"]}, "context.targetingKey", DetailCode.INVALID_TYPE),
         ({"targetingKey": "u" * 201}, "context.targetingKey", DetailCode.TOO_LONG),
-    ],
-)
-def test_read_user__context_that_makes_no_sense__is_refused_by_its_field(context, field, code):
-    with pytest.raises(ValidationFailed) as caught:
-        read_user({"context": context})
-    assert [(detail.field, detail.code) for detail in caught.value.details] == [(field, code)]
+    ]:
+        with subtests.test(context=context, field=field):
+            with pytest.raises(ValidationFailed) as caught:
+                read_user({"context": context})
+            assert [(detail.field, detail.code) for detail in caught.value.details] == [(field, code)]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "keys"),
-    [
-        ({"flags": ["b", "a", "b"]}, ["b", "a"]),
-        ({"flags": ["no such flag"]}, ["no such flag"]),
-        ({}, None),
-        ({"flags": []}, None),
-        ({"flags": "a"}, None),
-        ({"flags": ["a", 1]}, None),
-        ({"flags": [["a"]]}, None),
-        ({"flags": {"a": True}}, None),
-        ({"flags": None}, None),
-    ],
-)
-def test_read_filter__list_of_texts__is_one_and_anything_else_is_an_attribute(attributes: dict[str, Any], keys):
-    assert read_filter(attributes) == keys
+def test_read_filter__list_of_texts__is_one_and_anything_else_is_an_attribute():
+    for attributes, keys in [
+        ({"flags": ["b", "a", "b"]}, ["b", "a"]), ({"flags": ["no such flag"]}, ["no such flag"]), ({}, None),
+        ({"flags": []}, None), ({"flags": "a"}, None), ({"flags": ["a", 1]}, None), ({"flags": [["a"]]}, None),
+        ({"flags": {"a": True}}, None), ({"flags": None}, None),
+    ]:  # fmt: skip
+        assert read_filter(attributes) == keys, (attributes, keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -149,20 +150,17 @@ def test_listener__without_a_message__gets_a_heartbeat_every_fifteen_seconds() -
     play(scene)
 
 
-@pytest.mark.parametrize(
-    ("last_revision", "minutes", "is_sent"),
-    [(1, None, False), (7, None, False), (0, None, True), (1, -5, False), (1, 5, True), (None, None, False)],
-    ids=["as new", "newer", "older", "moment before the ticket", "moment after it", "none, and nothing is young"],
-)
-def test_join__knowing_a_revision__gets_later_changes_at_once(
-    last_revision: int | None, minutes: int | None, is_sent: bool
-) -> None:
-    async def scene(hub: Hub, clock: Clock) -> None:
+def test_join__knowing_a_revision__gets_later_changes_at_once(subtests: pytest.Subtests) -> None:
+    async def scene(last_revision: int | None, minutes: int | None, is_sent: bool, hub: Hub, clock: Clock) -> None:
         hub.publish(status(1, minutes=minutes))
         message = await received(hub.join(ticket(), last_revision=last_revision))
         assert (message != b"") is is_sent
 
-    play(scene)
+    for last_revision, minutes, is_sent in [
+        (1, None, False), (7, None, False), (0, None, True), (1, -5, False), (1, 5, True), (None, None, False),
+    ]:  # fmt: skip
+        with subtests.test(last_revision=last_revision, minutes=minutes):
+            play(partial(scene, last_revision, minutes, is_sent))
 
 
 def test_change__that_was_delayed__is_not_sent_to_listeners_that_joined_after_it() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from flags.streaming.messages import HEARTBEAT, OPENING, EnvironmentStatus
 from tests.conftest import NOON
 
@@ -32,38 +30,28 @@ def test_message__scheduled_moment_after_the_change__names_both() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
+def test_status__client_received_revision_51_after_noon__is_new_if_it_came_later() -> None:
+    for status, expected in [
         (EnvironmentStatus(50, NOON), False),
         (EnvironmentStatus(51, NOON), False),
         (EnvironmentStatus(52, NOON), True),
         (EnvironmentStatus(51, NOON, NOON), False),
         (EnvironmentStatus(51, NOON, NOON + SECOND), True),
         (EnvironmentStatus(50, NOON, NOON - SECOND), False),
-    ],
-)
-def test_status__client_received_revision_51_after_noon__is_new_if_it_came_later(
-    status: EnvironmentStatus, expected: bool
-) -> None:
-    assert status.is_newer_than(NOON, 51) is expected
+    ]:
+        assert status.is_newer_than(NOON, 51) is expected, status
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
+def test_status__client_answered_after_noon_received_nothing__is_new_if_it_may_have_come_later() -> None:
+    """The clock of another host may differ."""
+    for status, expected in [
         (EnvironmentStatus(52, NOON - HOUR), False),
         (EnvironmentStatus(52, NOON - SECOND), True),
         (EnvironmentStatus(52, NOON + SECOND), True),
         (EnvironmentStatus(52, NOON - HOUR, NOON - HOUR / 2), False),
         (EnvironmentStatus(52, NOON - HOUR, NOON + SECOND), True),
-    ],
-)
-def test_status__client_answered_after_noon_received_nothing__is_new_if_it_may_have_come_later(
-    status: EnvironmentStatus, expected: bool
-) -> None:
-    """The clock of another host may differ."""
-    assert status.is_newer_than(NOON, None) is expected
+    ]:
+        assert status.is_newer_than(NOON, None) is expected, status
 
 
 def test_other_text__is_comments_and_a_waiting_time__and_no_event() -> None:

@@ -264,7 +264,7 @@ def test_store__same_hour__stores_the_last_use_once(
     tally.add(production.pk, {"a": ON}, NOON)
     storage.store()
     tally.add(production.pk, {"a": ON}, NOON)
-    with django_assert_num_queries(3 + ON_POSTGRESQL) as queries:  # the transaction around it begins and ends
+    with django_assert_num_queries(3) as queries:  # the transaction around it begins and ends
         storage.store()
     assert sum("flags_usage" in query["sql"] for query in queries) == 1
 
@@ -311,7 +311,7 @@ def breaking_commit(*, is_committed: bool) -> Iterator[None]:
     "is_committed",
     [False, pytest.param(True, marks=pytest.mark.skipif(not ON_POSTGRESQL, reason="SQLite has no such connection"))],
 )
-def test_store__connection_breaks_during_commit__counts_once(is_committed: bool) -> None:
+def test_store__connection_breaks_during_commit__counts_nothing_twice(is_committed: bool) -> None:
     tally, environment = Tally(), Environment.objects.get(key="production")
     storage = Storage(tally)
     storage.store()  # which cleans, once a day
@@ -320,10 +320,11 @@ def test_store__connection_breaks_during_commit__counts_once(is_committed: bool)
         storage.store()
     tally.add(environment.pk, {"a": ON}, NOON)
     with database_away():
-        storage.store()  # nobody can tell yet
+        storage.store()
     for _ in range(3):
         storage.store()
-    assert (stored(), tally.take()) == ({("a", "on", NOON): 2}, {})
+    # PostgreSQL may have committed, so nothing is sent again. SQLite says what happened.
+    assert (stored(), tally.take()) == ({("a", "on", NOON): 2 if is_committed or not ON_POSTGRESQL else 1}, {})
 
 
 @pytest.mark.django_db(transaction=True)

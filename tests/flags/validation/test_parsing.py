@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,9 +54,8 @@ def users_rule(user_ids: object) -> list[object]:
     return [{"type": "users", "userIds": user_ids}]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_parse_rules__value_at_a_limit__is_taken() -> None:
+    for value in [
         [],
         [{"type": "percentage", "percentage": 1}] * 200,
         attribute_rule(*[PRO] * 100),
@@ -66,15 +64,12 @@ def users_rule(user_ids: object) -> list[object]:
         users_rule(["x" * 200]),
         percentage_rule(100.0),
         percentage_rule(99.999),
-    ],
-)
-def test_parse_rules__value_at_a_limit__is_taken(value: list[object]) -> None:
-    assert len(parse_rules(value)) == len(value)
+    ]:
+        assert len(parse_rules(value)) == len(value), value
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_parse_rules__wrong_rule__is_blamed_on_its_field() -> None:
+    for value, expected in [
         *[(value, [("rules", "invalid_type")]) for value in (None, {}, "rules", 1, True, math.nan)],
         ([{}] * 201, [("rules", "out_of_range")]),
         *[([value], [("rules[0]", "invalid_type")]) for value in (None, [], "percentage", 1, False)],
@@ -128,15 +123,13 @@ def test_parse_rules__value_at_a_limit__is_taken(value: list[object]) -> None:
                 ("rules[0].userIds[7]", "duplicate"),
             ],
         ),
-    ],
-)
-def test_parse_rules__wrong_rule__is_blamed_on_its_field(value: object, expected: list[tuple[str, str]]) -> None:
-    assert blamed(value) == expected
+    ]:
+        assert blamed(value) == expected, value
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
+def test_parse_rules__wrong_condition__is_blamed_on_its_field() -> None:
+    where = "rules[1].conditions[1]"
+    for condition, expected in [
         *[(value, [("", "invalid_type")]) for value in (None, [], "plan", 1, True)],
         ({}, [(".attribute", "required"), (".operator", "required")]),
         ({"attribute": "plan", "operator": "equals"}, [(".value", "required")]),
@@ -162,14 +155,9 @@ def test_parse_rules__wrong_rule__is_blamed_on_its_field(value: object, expected
         ({"operator": "inSegment"}, [(".value", "required")]),
         ({"operator": "inSegment", "value": "no key"}, [(".value", "invalid_value")]),
         ({"attribute": "os", "operator": "matches", "value": "(?=x)"}, [(".value", "invalid_value")]),
-    ],
-)
-def test_parse_rules__wrong_condition__is_blamed_on_its_field(
-    condition: object, expected: list[tuple[str, str]]
-) -> None:
-    where = "rules[1].conditions[1]"
-    rules = [{"type": "percentage", "percentage": 1}, {"type": "attribute", "conditions": [PRO, condition]}]
-    assert blamed(rules) == [(f"{where}{suffix}", code) for suffix, code in expected]
+    ]:
+        rules = [{"type": "percentage", "percentage": 1}, {"type": "attribute", "conditions": [PRO, condition]}]
+        assert blamed(rules) == [(f"{where}{suffix}", code) for suffix, code in expected], condition
 
 
 def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> None:
@@ -194,9 +182,8 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_parse_rules__message__says_what_to_do() -> None:
+    for value, expected in [
         (percentage_rule("10"), "Must be a number from 0 to 100."),
         (percentage_rule(0.0001), "Must have at most three decimals, such as 12.5 or 0.125."),
         (
@@ -218,10 +205,8 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
         ),
         (users_rule([]), "Must have 1 to 10,000 user ids."),
         ([{}] * 201, "Must have at most 200 rules."),
-    ],
-)
-def test_parse_rules__message__says_what_to_do(value: object, expected: str) -> None:
-    assert details_of(value)[0].message == expected
+    ]:
+        assert details_of(value)[0].message == expected, value
 
 
 def test_parse_rules__unknown_field_of_any_length__is_echoed_short_and_writable() -> None:

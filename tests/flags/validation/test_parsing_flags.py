@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from flags.engine import conditions
@@ -35,9 +34,8 @@ AT = "2026-03-15T12:00:00Z"
 LATER = "2026-03-16T12:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
+def test_parse_flag__wrong_field_of_a_rule__is_blamed() -> None:
+    for more, expected in [
         *[
             ({name: value}, [(name, "invalid_type")])
             for name in ("name", "comment", "salt", "bucketBy")
@@ -67,46 +65,37 @@ LATER = "2026-03-16T12:00:00Z"
         ({"split": []}, [("split", "out_of_range")]),
         ({"split": [{"variant": "red", "weight": 1}]}, [("split[0].variant", "unknown_reference")]),
         ({"segment": "beta"}, [("segment", "unknown_field")]),
-    ],
-)
-def test_parse_flag__wrong_field_of_a_rule__is_blamed(more: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert blamed([ALL | more]) == [(f"rules[0].{field}", code) for field, code in expected]
+    ]:
+        assert blamed([ALL | more]) == [(f"rules[0].{field}", code) for field, code in expected], more
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
+def test_parse_flag__right_rule__is_taken_and_remembers_what_was_sent() -> None:
+    for rule in [
         {"type": "percentage", "ramp": [{"at": AT, "percentage": 1}, {"at": LATER, "percentage": 0}]},
         {"type": "segment", "segment": "beta", "percentage": 12.345, "conditions": [PRO]},
         {"type": "attribute", "conditions": [{"operator": "inSegment", "value": "beta", "negate": True}]},
         ALL | {"name": "x" * 200, "salt": "x" * 200, "bucketBy": "x" * 200, "enabled": False},
         ALL | {"startAt": "2026-03-15", "endAt": "2026-03-15T00:00:00.000001Z"},
-    ],
-)
-def test_parse_flag__right_rule__is_taken_and_remembers_what_was_sent(rule: dict[str, Any]) -> None:
-    (parsed,) = parse_rules([rule])
-    assert parsed.source == rule
+    ]:
+        (parsed,) = parse_rules([rule])
+        assert parsed.source == rule, rule
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
+def test_parse_flag__wrong_segment_rule__is_blamed() -> None:
+    for rule, expected in [
         ({"type": "segment"}, [("segment", "required")]),
         ({"type": "segment", "segment": 7}, [("segment", "invalid_type")]),
         ({"type": "segment", "segment": "no key"}, [("segment", "invalid_value")]),
         ({"type": "users", "userIds": ["u"], "segment": "beta"}, [("segment", "unknown_field")]),
-    ],
-)
-def test_parse_flag__wrong_segment_rule__is_blamed(rule: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert blamed([rule]) == [(f"rules[0].{field}", code) for field, code in expected]
+    ]:
+        assert blamed([rule]) == [(f"rules[0].{field}", code) for field, code in expected], rule
 
 
 # --- prerequisites, segments, references -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("prerequisites", "expected"),
-    [
+def test_parse_flag__wrong_prerequisites__are_blamed() -> None:
+    for prerequisites, expected in [
         ({}, [("prerequisites", "invalid_type")]),
         ([{"flag": f"f{n}"} for n in range(21)], [("prerequisites", "out_of_range")]),
         (["other"], [("prerequisites[0]", "invalid_type")]),
@@ -117,25 +106,20 @@ def test_parse_flag__wrong_segment_rule__is_blamed(rule: dict[str, Any], expecte
         ([{"flag": "other", "variants": [7]}], [("prerequisites[0].variants[0]", "invalid_type")]),
         ([{"flag": "other", "variant": "on"}], [("prerequisites[0].variant", "unknown_field")]),
         ([{"flag": "other", "variants": ["on", "on"]}], [("prerequisites[0].variants[1]", "duplicate")]),
-    ],
-)
-def test_parse_flag__wrong_prerequisites__are_blamed(prerequisites: Any, expected: list[tuple[str, str]]) -> None:
-    assert blamed_in({"prerequisites": prerequisites}) == expected
+    ]:
+        assert blamed_in({"prerequisites": prerequisites}) == expected, prerequisites
 
 
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
+def test_parse_segment__wrong_document__is_blamed() -> None:
+    for document, expected in [
         ({"conditions": {}}, [("conditions", "invalid_type")]),
         ({"conditions": [PRO] * 101}, [("conditions", "out_of_range")]),
         ({"conditions": [PRO | {"operator": "is"}]}, [("conditions[0].operator", "invalid_value")]),
         ({"userIds": "u"}, [("userIds", "invalid_type")]),
         ({"userIds": ["u", "u"]}, [("userIds[1]", "duplicate")]),
         ({"userIds": ["u"] * 100_001}, [("userIds", "out_of_range")]),
-    ],
-)
-def test_parse_segment__wrong_document__is_blamed(document: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert blamed_in(document, parse_segment) == expected
+    ]:
+        assert blamed_in(document, parse_segment) == expected, document
 
 
 def test_parse_segment__of_100_000_users__is_taken() -> None:

@@ -6,8 +6,6 @@ import json
 import math
 from typing import Any
 
-import pytest
-
 from flags.engine.compiling import with_served_variants
 from flags.validation.json_schema import DIALECT
 from flags.validation.parsing import parse_flag
@@ -20,9 +18,8 @@ COLOURS = {"type": "string", "variants": [RED, BLUE]}
 YES, NO = {"key": "yes", "value": True}, {"key": "no", "value": False}
 
 
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
+def test_parse_flag__wrong_values__are_blamed() -> None:
+    for document, expected in [
         ({"type": "integer"}, [("type", "invalid_value")]),
         ({"type": 7}, [("type", "invalid_type")]),
         *[({"type": name}, [("variants", "required")]) for name in ("string", "number", "object")],
@@ -83,28 +80,25 @@ YES, NO = {"key": "yes", "value": True}, {"key": "no", "value": False}
             COLOURS | {"rules": [ALL | {"split": [{"variant": "red", "weight": "1"}]}]},
             [("rules[0].split[0].weight", "invalid_type")],
         ),
-    ],
-)
-def test_parse_flag__wrong_values__are_blamed(document: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert blamed_in(document) == expected
+    ]:
+        assert blamed_in(document) == expected, document
 
 
-@pytest.mark.parametrize(
-    ("document", "default", "off"),
-    [
+def test_with_served_variants__left_out__are_filled_in() -> None:
+    for document, default, off in [
         (COLOURS, "red", "blue"),
         (COLOURS | {"offVariant": "red"}, "red", "red"),
         (COLOURS | {"defaultVariant": "blue"}, "blue", "blue"),
         ({"type": "boolean", "variants": [NO, YES]}, "yes", "no"),
         ({"type": "number", "variants": [{"key": "one", "value": 1}]}, "one", "one"),
         ({"type": "object", "variants": [{"key": "one", "value": {"a": [1]}}]}, "one", "one"),
-    ],
-)
-def test_with_served_variants__left_out__are_filled_in(document: dict[str, Any], default: str, off: str) -> None:
-    full = with_served_variants(document)
-    assert full == {**document, "defaultVariant": default, "offVariant": off}
-    assert parse_flag({"key": "f", "enabled": True, **full}) == parse_flag({"key": "f", "enabled": True, **document})
-    assert with_served_variants({"type": "boolean"}) == {"type": "boolean"}
+    ]:
+        full = with_served_variants(document)
+        assert full == {**document, "defaultVariant": default, "offVariant": off}, (document, default)
+        assert parse_flag({"key": "f", "enabled": True, **full}) == parse_flag(
+            {"key": "f", "enabled": True, **document}
+        ), (document, default)
+        assert with_served_variants({"type": "boolean"}) == {"type": "boolean"}, (document, default)
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -123,9 +117,8 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("schema", "expected"),
-    [
+def test_parse_flag__schema__must_be_one_that_every_value_meets() -> None:
+    for schema, expected in [
         ([], [("schema", "invalid_type")]),
         ({"type": "objekt"}, [("schema.type", "invalid_value")]),
         ({"properties": {"limit": {"maximum": 100}}}, [("variants[1].value.limit", "invalid_value")]),
@@ -163,15 +156,12 @@ LIMITS = {
             {"propertyNames": {"pattern": "^[A-Z]"}},
             [("variants[0].value", "invalid_value"), ("variants[1].value", "invalid_value")],
         ),
-    ],
-)
-def test_parse_flag__schema__must_be_one_that_every_value_meets(schema: Any, expected: list[tuple[str, str]]) -> None:
-    assert blamed_in(LIMITS | {"schema": schema}) == expected
+    ]:
+        assert blamed_in(LIMITS | {"schema": schema}) == expected, schema
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_parse_flag__schema_that_values_meet__is_taken() -> None:
+    for schema in [
         {},
         {"properties": {"limit": {"type": "integer", "minimum": 1}}, "additionalProperties": False},
         {"$defs": {"limit": {"type": "integer"}}, "properties": {"limit": {"$ref": "#/$defs/limit"}}},
@@ -179,23 +169,24 @@ def test_parse_flag__schema__must_be_one_that_every_value_meets(schema: Any, exp
         {"$schema": DIALECT, "title": "Limits", "if": {"required": ["limit"]}, "then": {"minProperties": 1}},
         doubling(3),
         nested(30),
-    ],
-)
-def test_parse_flag__schema_that_values_meet__is_taken(schema: dict[str, Any]) -> None:
-    assert parse_flag({"key": "f", "enabled": True, **LIMITS, "schema": schema}).otherwise.value == {"limit": 3}
+    ]:
+        assert parse_flag({"key": "f", "enabled": True, **LIMITS, "schema": schema}).otherwise.value == {"limit": 3}, (
+            schema
+        )
 
 
-@pytest.mark.parametrize(
-    ("elements", "is_taken"),
-    [([1, True, "1", [1], {"a": 1}], True), ([1, 1.0], False), ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False)],
-)
-def test_parse_flag__schema_with_unique_items__compares_as_json_does(elements: list[Any], is_taken: bool) -> None:
-    values = {"type": "object", "variants": [{"key": "only", "value": {"list": elements}}]}
-    document = {**values, "schema": {"properties": {"list": {"uniqueItems": True}}}}
-    if is_taken:
-        assert parse_flag({"key": "f", "enabled": True, **document})
-    else:
-        assert blamed_in(document) == [("variants[0].value.list", "invalid_value")]
+def test_parse_flag__schema_with_unique_items__compares_as_json_does() -> None:
+    for elements, is_taken in [
+        ([1, True, "1", [1], {"a": 1}], True),
+        ([1, 1.0], False),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False),
+    ]:
+        values = {"type": "object", "variants": [{"key": "only", "value": {"list": elements}}]}
+        document = {**values, "schema": {"properties": {"list": {"uniqueItems": True}}}}
+        if is_taken:
+            assert parse_flag({"key": "f", "enabled": True, **document}), elements
+        else:
+            assert blamed_in(document) == [("variants[0].value.list", "invalid_value")], elements
 
 
 def test_parse_flag__equal_documents__give_equal_flags() -> None:

@@ -95,9 +95,8 @@ def test_change__of_any_condition__is_a_sentence(others: list[Condition]) -> Non
         assert all(changes([one, *others], [other, *others])), (one, other)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
+def test_change__of_a_condition_of_a_segment__reads_so() -> None:
+    for old, new, expected in [
         (of(5), of("5"), "Changed {} from e equals 5 to e equals “5”"),
         (of(""), of(" "), "Changed {} from e equals “” to e equals “ ”"),
         (of("a"), of("a", ignoreCase=True), "Changed {} from e equals a to e equals a (ignoring case)"),
@@ -107,11 +106,9 @@ def test_change__of_any_condition__is_a_sentence(others: list[Condition]) -> Non
         (of([1, True], "in"), of([True, 1], "in"), "Changed {} from e is one of 1, yes to e is one of yes, 1"),
         (of([*MANY, 1], "in"), of([*MANY, 1.0], "in"), "Changed the details of e in {}"),
         (of([*MANY, 1, True], "in"), of([*MANY, True, 1], "in"), "Changed the order of the values of e in {}"),
-    ],
-)
-def test_change__of_a_condition_of_a_segment__reads_so(old: Condition, new: Condition, expected: str) -> None:
-    said = next(changes([old], [new]))
-    assert said == [expected.format("the conditions")]
+    ]:
+        said = next(changes([old], [new]))
+        assert said == [expected.format("the conditions")], (old, new)
 
 
 def test_change__of_text_to_number_in_a_long_list__tells_them_apart() -> None:
@@ -135,18 +132,15 @@ def test_change__of_a_share_and_of_a_value_that_words_leave_out__says_both() -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_change__of_a_rule__is_at_least_one_sentence() -> None:
+    for old, new in [
         ({}, {"conditions": []}),
         ({"percentage": 5}, {"percentage": 5.0}),
         ({"conditions": [of(1)]}, {"conditions": [of(True)]}),
         ({"unknown": 1}, {"unknown": True}),
-    ],
-)
-def test_change__of_a_rule__is_at_least_one_sentence(old: dict[str, Any], new: dict[str, Any]) -> None:
-    before, after = ({"rules": [{"type": "percentage", **fields}]} for fields in (old, new))
-    assert [*sentences(before, after, FLAG_WORDS, NOON)]
+    ]:
+        before, after = ({"rules": [{"type": "percentage", **fields}]} for fields in (old, new))
+        assert [*sentences(before, after, FLAG_WORDS, NOON)], (old, new)
 
 
 def test_move__of_a_rule_with_another_value__is_no_move() -> None:
@@ -155,9 +149,8 @@ def test_move__of_a_rule_with_another_value__is_no_move() -> None:
     assert said == ["Add a rule: e equals yes", "Remove a rule: e equals 1"]
 
 
-@pytest.mark.parametrize(
-    ("condition", "words"),
-    [
+def test_condition__reads_so() -> None:
+    for condition, words in [
         (of("5", "contains"), "e contains 5"),
         (of("5", "matches"), "e matches 5"),
         (of(" a", "startsWith"), "e starts with “ a”"),
@@ -174,21 +167,16 @@ def test_move__of_a_rule_with_another_value__is_no_move() -> None:
         ({**of("5"), "attribute": USER_ID}, "userId equals 5"),
         ({**of(5), "attribute": USER_ID}, "userId equals the number 5"),
         ({**of(["yes", True, ""], "in"), "attribute": USER_ID}, "userId is one of yes, the value yes, “”"),
-    ],
-)
-def test_condition__reads_so(condition: Condition, words: str) -> None:
-    assert describe_condition(condition) == words
+    ]:
+        assert describe_condition(condition) == words, condition
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "shown"),
-    [
+def test_comparison__of_values_of_conditions__shows_them_alike() -> None:
+    for first, second, shown in [
         ("5", 5, ("“5”", "5")),
         (" ", "a", ("“ ”", "a")),
         (["5", ""], [5], ("2 that the other lacks (“5”, “”)", "1 that the other lacks (5)")),
-    ],
-)
-def test_comparison__of_values_of_conditions__shows_them_alike(first: Any, second: Any, shown: tuple[str, str]) -> None:
-    before, after = ({"conditions": [of(value)]} for value in (first, second))
-    [comparison] = compare_documents(before, after, segment_changes.KIND, NOON)
-    assert (comparison.first, comparison.second) == shown
+    ]:
+        before, after = ({"conditions": [of(value)]} for value in (first, second))
+        [comparison] = compare_documents(before, after, segment_changes.KIND, NOON)
+        assert (comparison.first, comparison.second) == shown, (first, second)

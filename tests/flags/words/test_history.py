@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
-
-import pytest
 
 from flags.words.rules import describe_flag_value
 
@@ -15,9 +12,8 @@ RULE = {"type": "percentage", "percentage": 5}
 CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
+def test_value__in_words() -> None:
+    for path, value, expected in [
         ("states.production.enabled", True, "on"),
         ("enabled", False, "off"),
         ("states.production.rules[0]", RULE, "5 % of everyone"),
@@ -50,7 +46,5 @@ CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
         ("variants[0].value.rules[0]", RULE, None),
         ("variants[0].value.conditions[0]", {"any": "thing"}, None),
         ("variants[0].value.rules", ["any"], None),
-    ],
-)
-def test_value__in_words(path: str, value: Any, expected: str | None) -> None:
-    assert describe_flag_value(path, value, NOW) == expected
+    ]:
+        assert describe_flag_value(path, value, NOW) == expected, (path, value)

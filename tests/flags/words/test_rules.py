@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from flags.engine.operators import OPERATORS
 from flags.words.rules import _WORDS, operator_choices, summarise_rules
 from tests.flags.engine.experiments import experiment_rule
@@ -24,9 +22,8 @@ PLAIN = "experiment checkout: control 50 → off / treatment 50 → on"
 DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
 
 
-@pytest.mark.parametrize(
-    ("rules", "words"),
-    [
+def test_summary__of_rules__says_whom_they_take_in() -> None:
+    for rules, words in [
         ([], "everyone"),
         ([rule(type="percentage", percentage=25)], "25 % of everyone"),
         ([rule(type="percentage", percentage=0.125)], "0.125 % of everyone"),
@@ -97,10 +94,8 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
             "os does not match ^a",
         ),
         ([rule(PRO)] * 5, "plan equals pro; plan equals pro; plan equals pro; and 2 more"),
-    ],
-)
-def test_summary__of_rules__says_whom_they_take_in(rules: list[dict[str, Any]], words: str) -> None:
-    assert summarise_rules(rules, NOW) == words
+    ]:
+        assert summarise_rules(rules, NOW) == words, rules
 
 
 def test_summary__every_operator__has_words() -> None:

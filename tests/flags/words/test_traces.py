@@ -31,9 +31,8 @@ def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> lis
     return list(describe([rule], attributes).rules[0].steps)
 
 
-@pytest.mark.parametrize(
-    ("rules", "more", "decision", "why"),
-    [
+def test_trace__every_reason__is_a_sentence() -> None:
+    for rules, more, decision, why in [
         ([ALL], {"enabled": False}, "Off", "The flag is off in Production, so its rules are ignored."),
         (
             [ALL],
@@ -48,11 +47,9 @@ def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> lis
         ([{**ALL, "endAt": "2025-03-02T09:00:00Z"}], {}, "Off", "The rule ended 2 Mar 2025."),
         ([NOBODY, NOBODY], {}, "Off", "None of the 2 rules matches this user."),
         ([], {}, "On", "The flag is on and has no rules, so it is on for everyone."),
-    ],
-)
-def test_trace__every_reason__is_a_sentence(rules: list[Any], more: dict[str, Any], decision: str, why: str) -> None:
-    trace = describe(rules, **more)
-    assert (trace.decision, trace.why, trace.value) == (decision, why, None)
+    ]:
+        trace = describe(rules, **more)
+        assert (trace.decision, trace.why, trace.value) == (decision, why, None), (rules, more)
 
 
 def test_trace__of_values__shows_the_one_that_is_served() -> None:
@@ -60,9 +57,8 @@ def test_trace__of_values__shows_the_one_that_is_served() -> None:
     assert (trace.decision, trace.value) == ("On, serving a", '{"size": "ä"}')
 
 
-@pytest.mark.parametrize(
-    ("rules", "more", "verdicts"),
-    [
+def test_rule__its_part_in_the_decision__is_described() -> None:
+    for rules, more, verdicts in [
         (
             [NOBODY, ALL, ALL],
             {},
@@ -75,12 +71,8 @@ def test_trace__of_values__shows_the_one_that_is_served() -> None:
             {"prerequisites": [{"flag": "parent"}]},
             ["would match the user, but a prerequisite is not met"],
         ),
-    ],
-)
-def test_rule__its_part_in_the_decision__is_described(
-    rules: list[Any], more: dict[str, Any], verdicts: list[str]
-) -> None:
-    assert [rule.verdict for rule in describe(rules, **more).rules] == verdicts
+    ]:
+        assert [rule.verdict for rule in describe(rules, **more).rules] == verdicts, (rules, more)
 
 
 def test_rule__that_splits__describes_the_weights_and_the_bucket() -> None:
@@ -99,9 +91,8 @@ def test_rule__with_a_name__goes_by_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("more", "note"),
-    [
+def test_rule__of_an_experiment__describes_why_it_is_this_variant() -> None:
+    for more, note in [
         ({}, "The user takes part with control: bucket 10,050 of the split control 50 / treatment 50."),
         (
             {"forced": {"lin": "treatment"}},
@@ -119,19 +110,20 @@ def test_rule__with_a_name__goes_by_it() -> None:
             {"group": {"key": "g", "from": 0, "to": 0.001}},
             "The user is in another part of the group, so they are not in the experiment.",
         ),
-    ],
-)
-def test_rule__of_an_experiment__describes_why_it_is_this_variant(more: dict[str, Any], note: str) -> None:
-    [rule] = describe([experiment_rule(**more)]).rules
-    is_out = note.endswith("not in the experiment.")
-    assert (rule.title, rule.tone, rule.note) == ("Experiment checkout", "passed" if is_out else "served", note)
-    [valued] = describe([experiment_rule(is_plain=False, **more)], **COLOURS).rules
-    if is_out:
-        assert rule.verdict == valued.verdict == "does not match this user"
-    else:
-        is_treatment = "treatment" in note.partition(":")[0]
-        assert rule.verdict == f"decides, serves {'on' if is_treatment else 'off'}"
-        assert valued.verdict == f"decides, serves {'new' if is_treatment else 'old'}"
+    ]:
+        [rule] = describe([experiment_rule(**more)]).rules
+        is_out = note.endswith("not in the experiment.")
+        assert (rule.title, rule.tone, rule.note) == ("Experiment checkout", "passed" if is_out else "served", note), (
+            more,
+            note,
+        )
+        [valued] = describe([experiment_rule(is_plain=False, **more)], **COLOURS).rules
+        if is_out:
+            assert rule.verdict == valued.verdict == "does not match this user", (more, note)
+        else:
+            is_treatment = "treatment" in note.partition(":")[0]
+            assert rule.verdict == f"decides, serves {'on' if is_treatment else 'off'}", (more, note)
+            assert valued.verdict == f"decides, serves {'new' if is_treatment else 'old'}", (more, note)
 
 
 def test_rule__of_an_experiment_after_another__describes_why_it_is_not_reached() -> None:
@@ -158,9 +150,8 @@ def test_rule__of_an_experiment__describes_that_the_user_was_in_it_before() -> N
     assert rule.note == "The user was exposed to treatment before, and keeps this variant."
 
 
-@pytest.mark.parametrize(
-    ("rule", "text", "finding", "passed"),
-    [
+def test_step__of_each_kind__is_described() -> None:
+    for rule, text, finding, passed in [
         ({**ALL, "enabled": False}, "The rule is on", "it is off", False),
         (
             {**ALL, "startAt": "2026-03-01T00:00:00Z", "endAt": "2026-03-02T00:00:00Z"},
@@ -183,28 +174,21 @@ def test_rule__of_an_experiment__describes_that_the_user_was_in_it_before() -> N
             "company is not a text or a whole number",
             False,
         ),
-    ],
-)
-def test_step__of_each_kind__is_described(rule: dict[str, Any], text: str, finding: str, passed: bool) -> None:
-    step = steps(rule)[0]
-    assert (step.text, step.finding, step.passed) == (text, finding, passed)
+    ]:
+        step = steps(rule)[0]
+        assert (step.text, step.finding, step.passed) == (text, finding, passed), (rule, text)
 
 
-@pytest.mark.parametrize(
-    ("condition", "attributes", "text", "finding"),
-    [
+def test_step__of_a_condition__describes_the_value_compared() -> None:
+    for condition, attributes, text, finding in [
         (PRO, {"plan": "pro"}, "plan equals pro", 'plan is "pro"'),
         (PRO, {}, "plan equals pro", "plan is not known"),
         (PRO, {"plan": None}, "plan equals pro", "plan is null"),
         ({**PRO, "negate": True}, {"plan": ["a"]}, "plan does not equal pro", 'plan is ["a"]'),
         ({**PRO, "ignoreCase": True}, {"plan": "PRO"}, "plan equals pro (ignoring case)", 'plan is "PRO"'),
-    ],
-)
-def test_step__of_a_condition__describes_the_value_compared(
-    condition: dict[str, Any], attributes: dict[str, Any], text: str, finding: str
-) -> None:
-    step = steps({"type": "attribute", "conditions": [condition]}, attributes)[0]
-    assert (step.text, step.finding) == (text, finding)
+    ]:
+        step = steps({"type": "attribute", "conditions": [condition]}, attributes)[0]
+        assert (step.text, step.finding) == (text, finding), (condition, attributes)
 
 
 @pytest.mark.parametrize(

@@ -185,97 +185,95 @@ def rules_of(schedule: str, share: str) -> Iterator[dict[str, Any]]:
 CASES = list(product(SCHEDULES, SHARES))
 
 
-@pytest.mark.parametrize(("schedule", "share"), CASES)
-def test_summary__schedule_ramp_condition_and_split__is_true_at_the_moment_and_at_those_it_names(
-    schedule: str, share: str
-) -> None:
-    for rule in rules_of(schedule, share):
-        words = summarise_rules([rule], NOW)
-        if schedule.startswith("over"):
-            assert words.startswith("no one: the rule ended ")
-            check([], compile_rules(rule), [NOW, NOW + timedelta(days=365)], words)
-        elif share in FOR_NOBODY:
-            assert words == "no one"
-            check([], compile_rules(rule), [*probes(rule, NOW), NOW + timedelta(days=365)], words)
-        else:
+def test_summary__schedule_ramp_condition_and_split__is_true_at_the_moment_and_at_those_it_names() -> None:
+    for schedule, share in CASES:
+        for rule in rules_of(schedule, share):
+            words = summarise_rules([rule], NOW)
+            if schedule.startswith("over"):
+                assert words.startswith("no one: the rule ended "), (schedule, share)
+                check([], compile_rules(rule), [NOW, NOW + timedelta(days=365)], words)
+            elif share in FOR_NOBODY:
+                assert words == "no one", (schedule, share)
+                check([], compile_rules(rule), [*probes(rule, NOW), NOW + timedelta(days=365)], words)
+            else:
+                claim = read_rule(words, NOW)
+                shown = [moment for moment in probes(rule, NOW) if claim.covers(moment)]
+                check([claim], compile_rules(rule), shown, words)
+                assert ("plan equals pro" in words) == ("conditions" in rule), (schedule, share)
+
+
+def test_history__schedule_ramp_condition_and_split__is_true_whenever_it_is_read() -> None:
+    for schedule, share in CASES:
+        for rule in rules_of(schedule, share):
+            words = describe_flag_value("states.production.rules[0]", rule, NOW) or ""
+            assert not re.search(rf"\bnow\b|{'|'.join(DAYS)}", words), (schedule, share)
             claim = read_rule(words, NOW)
             shown = [moment for moment in probes(rule, NOW) if claim.covers(moment)]
             check([claim], compile_rules(rule), shown, words)
-            assert ("plan equals pro" in words) == ("conditions" in rule)
 
 
-@pytest.mark.parametrize(("schedule", "share"), CASES)
-def test_history__schedule_ramp_condition_and_split__is_true_whenever_it_is_read(schedule: str, share: str) -> None:
-    for rule in rules_of(schedule, share):
-        words = describe_flag_value("states.production.rules[0]", rule, NOW) or ""
-        assert not re.search(rf"\bnow\b|{'|'.join(DAYS)}", words)
-        claim = read_rule(words, NOW)
-        shown = [moment for moment in probes(rule, NOW) if claim.covers(moment)]
-        check([claim], compile_rules(rule), shown, words)
+def test_state__schedule_ramp_condition_and_split__is_true() -> None:
+    for schedule, share in CASES:
+        for rule in rules_of(schedule, share):
+            words = describe_state({"enabled": True, "rules": [rule]}, NOW)
+            assert words.startswith("on for "), (schedule, share)
+            if share in FOR_NOBODY and not schedule.startswith("over"):
+                assert words == "on for no one", (schedule, share)
+            elif not schedule.startswith("over"):
+                claim = read_rule(words.removeprefix("on for "), NOW)
+                check([claim], compile_rules(rule), [NOW], words)
+            off = {"enabled": False, "rules": [rule]}
+            assert describe_state(off, NOW) == "off", (schedule, share)
+            check([], compile_rules(rule, enabled=False), probes(rule, NOW), "off")
 
 
-@pytest.mark.parametrize(("schedule", "share"), CASES)
-def test_state__schedule_ramp_condition_and_split__is_true(schedule: str, share: str) -> None:
-    for rule in rules_of(schedule, share):
-        words = describe_state({"enabled": True, "rules": [rule]}, NOW)
-        assert words.startswith("on for ")
-        if share in FOR_NOBODY and not schedule.startswith("over"):
-            assert words == "on for no one"
-        elif not schedule.startswith("over"):
-            claim = read_rule(words.removeprefix("on for "), NOW)
-            check([claim], compile_rules(rule), [NOW], words)
-        off = {"enabled": False, "rules": [rule]}
-        assert describe_state(off, NOW) == "off"
-        check([], compile_rules(rule, enabled=False), probes(rule, NOW), "off")
+def test_rule__over__says_when_it_ended_and_for_whom(subtests: pytest.Subtests) -> None:
+    for schedule in ["over", "over since midnight", "over today"]:
+        for share in ["everyone", "a share"]:
+            with subtests.test(schedule=schedule, share=share):
+                rule = {**AUDIENCES[0], **SCHEDULES[schedule], **SHARES[share]}
+                words = describe_rule(rule, NOW)
+                users, ended = re.fullmatch(rf"(.+), ended ({MOMENT})", words).groups()  # type: ignore[union-attr]  # or it fails
+                claim = Claim(
+                    "everyone",
+                    [(datetime.min.replace(tzinfo=UTC), float(users.partition(" % of ")[0]) if "%" in users else 100)],
+                )
+                moment = read_moment(ended, NOW)
+                is_day = ":" not in ended
+                check([claim], compile_rules(rule), [moment - INSTANT], words)
+                check([], compile_rules(rule), [moment + timedelta(days=1) if is_day else moment, NOW], words)
 
 
-@pytest.mark.parametrize("schedule", ["over", "over since midnight", "over today"])
-@pytest.mark.parametrize("share", ["everyone", "a share"])
-def test_rule__over__says_when_it_ended_and_for_whom(schedule: str, share: str) -> None:
-    rule = {**AUDIENCES[0], **SCHEDULES[schedule], **SHARES[share]}
-    words = describe_rule(rule, NOW)
-    users, ended = re.fullmatch(rf"(.+), ended ({MOMENT})", words).groups()  # type: ignore[union-attr]  # or it fails
-    claim = Claim(
-        "everyone", [(datetime.min.replace(tzinfo=UTC), float(users.partition(" % of ")[0]) if "%" in users else 100)]
-    )
-    moment = read_moment(ended, NOW)
-    is_day = ":" not in ended
-    check([claim], compile_rules(rule), [moment - INSTANT], words)
-    check([], compile_rules(rule), [moment + timedelta(days=1) if is_day else moment, NOW], words)
-
-
-@pytest.mark.parametrize(("first", "second"), list(product(SCHEDULES, SCHEDULES)))
-def test_summary__two_rules__is_true_of_both(first: str, second: str) -> None:
-    rules = [
-        {**AUDIENCES[2], **SCHEDULES[first], **SHARES["everyone"]},
-        {**AUDIENCES[0], **SCHEDULES[second], **SHARES["a ramp under way"]},
-    ]
-    words = summarise_rules(rules, NOW)
-    claims = [] if words.startswith("no one: ") else [read_rule(part, NOW) for part in words.split("; ")]
-    moments = sorted({moment for rule in rules for moment in probes(rule, NOW)})
-    check(claims, compile_rules(*rules), moments, words)
+def test_summary__two_rules__is_true_of_both(subtests: pytest.Subtests) -> None:
+    for first, second in list(product(SCHEDULES, SCHEDULES)):
+        with subtests.test(first=first, second=second):
+            rules = [
+                {**AUDIENCES[2], **SCHEDULES[first], **SHARES["everyone"]},
+                {**AUDIENCES[0], **SCHEDULES[second], **SHARES["a ramp under way"]},
+            ]
+            words = summarise_rules(rules, NOW)
+            claims = [] if words.startswith("no one: ") else [read_rule(part, NOW) for part in words.split("; ")]
+            moments = sorted({moment for rule in rules for moment in probes(rule, NOW)})
+            check(claims, compile_rules(*rules), moments, words)
 
 
 EVERYONE = {"type": "percentage", "percentage": 100}
 NOBODY = {**EVERYONE, "percentage": 0}
 
 
-@pytest.mark.parametrize(
-    ("others", "words"),
-    [
+def test_summary__rule_for_nobody_beside_others__leaves_it_out() -> None:
+    for others, words in [
         ([{**EVERYONE, "percentage": 25}], "25 % of everyone"),
         ([NOBODY], "no one"),
         ([{**EVERYONE, "enabled": False}], "no one"),
         ([{**EVERYONE, "endAt": "2025-03-02"}], "no one"),
         ([{**NOBODY, "ramp": [FRIDAY]}], "50 % of everyone from 27 Nov 2026"),
         ([{**NOBODY, "startAt": "2026-11-27"}], "no one"),
-    ],
-)
-def test_summary__rule_for_nobody_beside_others__leaves_it_out(others: list[dict[str, Any]], words: str) -> None:
-    for rules in ([NOBODY, *others], [*others, NOBODY]):
-        assert summarise_rules(rules, NOW) == words
-        claims = [] if words == "no one" else [read_rule(words, NOW)]
-        check(claims, compile_rules(*rules), [NOW, NOW + timedelta(days=30)], words)
+    ]:
+        for rules in ([NOBODY, *others], [*others, NOBODY]):
+            assert summarise_rules(rules, NOW) == words, others
+            claims = [] if words == "no one" else [read_rule(words, NOW)]
+            check(claims, compile_rules(*rules), [NOW, NOW + timedelta(days=30)], words)
 
 
 @pytest.mark.parametrize("percentage", [0, 50])
@@ -291,39 +289,41 @@ def test_rule__for_nobody__says_its_share() -> None:
     assert describe_rule({**NOBODY, "conditions": PRO}, NOW) == "0 % of everyone whose plan equals pro"
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_summary__random_schedules_at_random_moments__is_true(seed: int) -> None:
-    choose = random.Random(seed)
-    for _ in range(10):
-        moments = sorted(choose.sample(range(1, 60 * 24 * 20), 5))
-        start, first, second, third, end = (NOW + timedelta(minutes=minutes) for minutes in moments)
-        steps = [{"at": at.isoformat(), "percentage": choose.choice([0, 10, 50, 100])} for at in (first, second, third)]
-        rule: dict[str, Any] = {"type": "percentage", "percentage": choose.choice([0, 20, 100]), "ramp": steps}
-        rule |= choose.choice([{}, {"startAt": start.isoformat()}, {"startAt": second.isoformat()}])
-        rule |= choose.choice([{}, {"endAt": end.isoformat()}, {"endAt": (third + INSTANT).isoformat()}])
-        at = NOW + timedelta(minutes=choose.randrange(60 * 24 * 25))
-        words = summarise_rules([rule], at)
-        is_for_nobody = words.startswith("no one")
-        check([] if is_for_nobody else [read_rule(words, at)], compile_rules(rule), probes(rule, at), words)
-        answers = [answer for moment in probes(rule, at) for answer in evaluations(compile_rules(rule), moment)]
-        assert is_for_nobody == (not any(answer.enabled for answer in answers)), (words, at)
+def test_summary__random_schedules_at_random_moments__is_true() -> None:
+    for seed in range(30):
+        choose = random.Random(seed)
+        for _ in range(10):
+            moments = sorted(choose.sample(range(1, 60 * 24 * 20), 5))
+            start, first, second, third, end = (NOW + timedelta(minutes=minutes) for minutes in moments)
+            steps = [
+                {"at": at.isoformat(), "percentage": choose.choice([0, 10, 50, 100])} for at in (first, second, third)
+            ]
+            rule: dict[str, Any] = {"type": "percentage", "percentage": choose.choice([0, 20, 100]), "ramp": steps}
+            rule |= choose.choice([{}, {"startAt": start.isoformat()}, {"startAt": second.isoformat()}])
+            rule |= choose.choice([{}, {"endAt": end.isoformat()}, {"endAt": (third + INSTANT).isoformat()}])
+            at = NOW + timedelta(minutes=choose.randrange(60 * 24 * 25))
+            words = summarise_rules([rule], at)
+            is_for_nobody = words.startswith("no one")
+            check([] if is_for_nobody else [read_rule(words, at)], compile_rules(rule), probes(rule, at), words)
+            answers = [answer for moment in probes(rule, at) for answer in evaluations(compile_rules(rule), moment)]
+            assert is_for_nobody == (not any(answer.enabled for answer in answers)), (words, at)
 
 
-@pytest.mark.parametrize("fields", [{}, {"percentage": 20}, {"conditions": PRO}])
-@pytest.mark.parametrize("others", [[], [{"type": "percentage", "percentage": 100, "enabled": False}]])
-def test_summary__of_a_flag_that_an_experiment_drives__says_what_others_see(
-    fields: dict[str, Any], others: list[dict[str, Any]]
-) -> None:
-    rules = [experiment_rule(**fields), *others]
-    answers = evaluations(compile_rules(*rules), NOW)
-    is_on_for_others = [answer.enabled for answer in answers if answer.participation is None]
-    words = summarise_rules(rules, NOW)
-    assert words.endswith("; everyone else") == (bool(is_on_for_others) and all(is_on_for_others))
+def test_summary__of_a_flag_that_an_experiment_drives__says_what_others_see() -> None:
+    for fields in [{}, {"percentage": 20}, {"conditions": PRO}]:
+        for others in [[], [{"type": "percentage", "percentage": 100, "enabled": False}]]:
+            rules = [experiment_rule(**fields), *others]
+            answers = evaluations(compile_rules(*rules), NOW)
+            is_on_for_others = [answer.enabled for answer in answers if answer.participation is None]
+            words = summarise_rules(rules, NOW)
+            assert words.endswith("; everyone else") == (bool(is_on_for_others) and all(is_on_for_others)), (
+                fields,
+                others,
+            )
 
 
-@pytest.mark.parametrize(
-    ("rules", "words"),
-    [
+def test_state__of_some_flags__reads_so() -> None:
+    for rules, words in [
         ([], "on for everyone"),
         ([{**EVERYONE, "startAt": "2026-11-27T13:36:00Z"}], "on for everyone from 27 Nov 2026, 13:36 UTC"),
         ([{**EVERYONE, "endAt": "2025-03-02T10:00:00Z"}], "on for no one: the rule ended 2 Mar 2025"),
@@ -353,10 +353,8 @@ def test_summary__of_a_flag_that_an_experiment_drives__says_what_others_see(
             [{**EVERYONE, "enabled": False}, {**EVERYONE, "endAt": "2026-11-25T11:30:00Z"}],
             "on for no one: the last rule that is not off ended 25 Nov 2026, 11:30 UTC",
         ),
-    ],
-)
-def test_state__of_some_flags__reads_so(rules: list[dict[str, Any]], words: str) -> None:
-    assert describe_state({"enabled": True, "rules": rules}, NOW) == words
+    ]:
+        assert describe_state({"enabled": True, "rules": rules}, NOW) == words, rules
 
 
 def test_state__with_prerequisites_or_archived__says_so() -> None:

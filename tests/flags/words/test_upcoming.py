@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-
 from flags.words.upcoming import upcoming_steps
 from tests.conftest import NOON
 
@@ -26,9 +24,8 @@ def ramp(*steps: tuple[float, float]) -> list[dict[str, Any]]:
     return [{"at": at(days), "percentage": percentage} for days, percentage in steps]
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
+def test_steps__of_rules__are_what_happens_in_the_two_weeks() -> None:
+    for rules, expected in [
         ([], []),
         ([rule()], []),
         ([rule(startAt=at(1))], [(1, "rule 1 starts: 25 % of everyone")]),
@@ -48,14 +45,10 @@ def ramp(*steps: tuple[float, float]) -> list[dict[str, Any]]:
         # A ramp goes on while its rule is not in force, and nobody sees it.
         ([rule(ramp=ramp((1, 50), (3, 75)), endAt=at(2))], [(1, "rule 1 goes to 50 %"), (2, "rule 1 ends")]),
         ([rule(ramp=ramp((-3, 5), (1, 50), (3, 75)), startAt=at(2))], [(2, None), (3, "rule 1 goes to 75 %")]),
-    ],
-)
-def test_steps__of_rules__are_what_happens_in_the_two_weeks(
-    rules: list[dict[str, Any]], expected: list[tuple[float, str | None]]
-) -> None:
-    steps = sorted(upcoming_steps(rules, NOON, UNTIL))
-    assert [moment for moment, _ in steps] == [_moment(days) for days, _ in expected]
-    assert all(words in (None, found) for (_, words), (_, found) in zip(expected, steps, strict=True))
+    ]:
+        steps = sorted(upcoming_steps(rules, NOON, UNTIL))
+        assert [moment for moment, _ in steps] == [_moment(days) for days, _ in expected], rules
+        assert all(words in (None, found) for (_, words), (_, found) in zip(expected, steps, strict=True)), rules
 
 
 def _moment(days: float) -> datetime:

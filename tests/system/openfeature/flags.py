@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.system.databases import fresh_database
-from tests.system.server import Server
+from tests.system.server import Keys, Server, serving
 
 ADA = {"targetingKey": "ada", "country": "DE"}
 BOB = {"targetingKey": "bob", "country": "US"}
@@ -108,18 +108,15 @@ CASES = [
 
 
 @contextmanager
-def serving_flags(folder: Path, **settings: str) -> Iterator[Server]:
+def serving_flags(folder: Path, demo: tuple[str, Keys], **settings: str) -> Iterator[Server]:
     """A server that clients reach without a proxy, with these flags and those of the demo."""
-    with fresh_database(folder) as url:
-        server = Server(folder, url, DEBUG="true", **settings)
-        server.prepare()
-        server.run("manage.py", "demo", "--users", "10", "--events", "80", "--days", "1")
-        try:
-            server.start()
-            create_flags(server)
-            yield server
-        finally:
-            server.kill()
+    template, keys = demo
+    with (
+        fresh_database(folder, template) as url,
+        serving(folder, url, keys=keys, DEBUG="true", **settings) as running,
+    ):
+        create_flags(running)
+        yield running
 
 
 def create_flags(server: Server) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tests.config.api.malformed import CASES
+from tests.config.api.malformed import cases
 from tests.config.api.malformed.cases import ID
 from tests.config.serving.fast_lane.world import EXPERIMENTS, EXPOSED, FLAGS, USERS, World
 
@@ -34,8 +34,8 @@ HEADERS: tuple[Mapping[str, str | None], ...] = (
     {"User-Agent": "curl/8"}, {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
     {"Referer": "https://shop.example/"}, {"Range": "bytes=0-1"}, {"X-Custom": "1"}, {"Content-Length": "5"},
 )  # fmt: skip
-FROM_TABLE = [case.headers for case in CASES if case.headers]
-BODIES = [case.body for case in CASES if case.method == "POST" and 0 < len(case.body) < 100_000]
+FROM_TABLE = [case.headers for case in cases() if case.headers]
+BODIES = [case.body for case in cases() if case.method == "POST" and 0 < len(case.body) < 100_000]
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2.5, 2**63, 2**64, -(2**63) - 1, 10**40, "", "pro", "x" * 201, "\0", "\ud83d", "é",
     "🙂", [], {}, ["pro"], {"plan": {"of": "pro"}}, "2026-01-31T12:00:00Z", "yesterday", ID, [[[[]]]],

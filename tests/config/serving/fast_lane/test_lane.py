@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.urls import path
 
 from config.keys.api_keys import live_keys, revoke_key
 from config.models import ApiKey, Scope
 from config.serving import wsgi
-from config.serving.fast_lane.bodies import ReplayedInput
-from config.serving.fast_lane.lane import MOST_BYTES, FastLane
-from config.serving.fast_lane.operations import Call, Operations, Reply
+from config.serving.fast_lane import MAX_BYTES, Call, Fast, FastLane, Operations, ReplayedInput, Reply
 from events.models import Event
+from flags.api.evaluation_views import EvaluationViewSet
 from tests.config.api.wire import environ_of, own_connection, send
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
@@ -83,7 +83,7 @@ def test_admit__body_is_read__is_no_longer_in_the_environment(key: str) -> None:
         {"body": b"{"},
         {"body": b'{"userId": "u", "userId": "v"}'},
         {"body": b'{"userId": "u", "x": 1}'},
-        {"body": b'{"userId": "u"}' + b" " * MOST_BYTES},
+        {"body": b'{"userId": "u"}' + b" " * MAX_BYTES},
         {"Cookie": "a=b"},
         {"Content_Type": "text/plain"},
         {"Content_Length": "-1"},
@@ -130,8 +130,10 @@ def test_lane__operation_fails__django_gets_the_whole_request(key: str) -> None:
     def fail(call: Call) -> Reply:
         raise RuntimeError(call.body)
 
-    operations = Operations()
-    operations.register("/v1/flags/<key>/evaluate", fail)
+    class FailingViewSet(EvaluationViewSet):
+        fast_lane = {"evaluate": Fast(fail)}
+
+    operations = Operations([path(EVALUATE[1:], FailingViewSet.as_view({"post": "evaluate"}))])
     headers = {"Host": "testserver", "Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     environ = environ_of("POST", EVALUATE, USER, headers, "127.0.0.1")
     with own_connection():
@@ -148,7 +150,7 @@ def test_track__database_fails__is_recorded_once_and_answered_as_by_django(
         calls.append(arguments)
         raise OperationalError("gone")
 
-    monkeypatch.setattr("events.fast_lane.record_each", record)
+    monkeypatch.setattr("events.api.event_views.record_each", record)
     monkeypatch.setattr("events.api.event_views.record_one", record)
     headers = {"X-Request-Id": "r", "Authorization": f"Bearer {key}"}
     body = b'{"event": "view", "userId": "u"}'

@@ -77,7 +77,7 @@ def test_track__answer_of_one_event_cannot_be_made__the_others_get_theirs(
             raise RuntimeError
         return "r"
 
-    monkeypatch.setattr("config.serving.fast_lane.lane.request_id_of", make)
+    monkeypatch.setattr("config.serving.fast_lane.request_id_of", make)
     server.gateway._perform_together(server.together.tasks)  # type: ignore[arg-type]
     assert [answer.status for answer in answers] == [202, 500, 202]
     assert Event.objects.count() == 3

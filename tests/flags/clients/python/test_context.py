@@ -24,9 +24,8 @@ CYCLE["self"] = [CYCLE]
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone(timedelta(hours=2)))
 
 
-@pytest.mark.parametrize(
-    ("sent", "read"),
-    [
+def test_read__attribute__is_as_json_has_it() -> None:
+    for sent, read in [
         ("text", "text"),
         (True, True),
         (7, 7),
@@ -37,13 +36,11 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=timezone(timedelta(hours=2)))
         (("a", 1), ["a", 1]),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),
         (ErrorCode.GENERAL, "GENERAL"),
-    ],
-)
-def test_read__attribute__is_as_json_has_it(sent: Any, read: object) -> None:
-    _, attributes = read_context(EvaluationContext("ada", {"sent": sent}))
+    ]:
+        _, attributes = read_context(EvaluationContext("ada", {"sent": sent}))
 
-    assert attributes == {"sent": read}
-    assert type(attributes["sent"]) is type(read)
+        assert attributes == {"sent": read}, (sent, read)
+        assert type(attributes["sent"]) is type(read), (sent, read)
 
 
 def test_read__no_context__is_an_anonymous_user() -> None:
@@ -56,9 +53,8 @@ def test_read__deepest_context__is_taken() -> None:
     assert attributes == nested(MOST_LEVELS)
 
 
-@pytest.mark.parametrize(
-    "context",
-    [
+def test_read__what_cannot_be_sent__is_an_invalid_context(subtests: pytest.Subtests) -> None:
+    for context in [
         EvaluationContext("ada", nested(MOST_LEVELS + 1)),
         EvaluationContext("ada", nested(100_000)),
         EvaluationContext("ada", CYCLE),
@@ -72,13 +68,8 @@ def test_read__deepest_context__is_taken() -> None:
         EvaluationContext("a\0b"),
         EvaluationContext(7),  # type: ignore[arg-type]
         EvaluationContext(0),  # type: ignore[arg-type]
-    ],
-    ids=[
-        *("deep", "very deep", "cycle", "nan", "bytes", "object", "names", "name"),
-        *("long", "surrogate", "nul", "number", "zero"),
-    ],
-)
-def test_read__what_cannot_be_sent__is_an_invalid_context(context: EvaluationContext) -> None:
-    with pytest.raises(InvalidContextError) as caught:
-        read_context(context)
-    assert caught.value.error_message
+    ]:
+        with subtests.test(context=context):
+            with pytest.raises(InvalidContextError) as caught:
+                read_context(context)
+            assert caught.value.error_message

@@ -187,13 +187,15 @@ def test_queue__refusal_by_a_proxy__stops_nothing(client: OpenFeatureClient, ser
     assert [event["event"] for event in service.events] == ["two"]
 
 
-@pytest.mark.parametrize("data", [None, "text", [None], [{"error": "text"}]])
-def test_queue__answer_of_another_form__stops_nothing(data: object) -> None:
-    options = {"transport": httpx.MockTransport(lambda _: httpx.Response(202, json={"data": data}))}
-    provider = HalyardProvider("http://flags.test", "key", event_interval=LATER, http_options=options)
-    provider.track("visit", ADA)
+def test_queue__answer_of_another_form__stops_nothing(subtests: pytest.Subtests) -> None:
+    for data in [None, "text", [None], [{"error": "text"}]]:
+        with subtests.test(data=data):
+            answer = httpx.Response(202, json={"data": data})
+            options = {"transport": httpx.MockTransport(lambda _, answer=answer: answer)}
+            provider = HalyardProvider("http://flags.test", "key", event_interval=LATER, http_options=options)
+            provider.track("visit", ADA)
 
-    assert provider.flush() is True
+            assert provider.flush() is True
 
 
 def test_queue__error_of_any_kind__does_not_end_the_thread(

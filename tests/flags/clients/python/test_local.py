@@ -89,20 +89,15 @@ def test_resolve__object__is_a_copy_that_the_caller_may_change(start: Start) -> 
     assert provider.resolve_object_details("banner", {}, ADA).value == {"title": "Ahoy", "lines": [1, 2]}
 
 
-@pytest.mark.parametrize(
-    ("method", "flag", "error"),
-    [
+def test_resolve__what_cannot_be_served__is_an_error(subtests: pytest.Subtests, start: Start) -> None:
+    for method, flag, error in [
         ("string", "plain", TypeMismatchError),
         ("integer", "plain", TypeMismatchError),
         ("integer", "price", TypeMismatchError),
         ("boolean", "no-such", FlagNotFoundError),
-    ],
-)
-def test_resolve__what_cannot_be_served__is_an_error(
-    start: Start, method: str, flag: str, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        getattr(start(), f"resolve_{method}_details")(flag, None, ADA)
+    ]:
+        with subtests.test(method=method, flag=flag), pytest.raises(error):
+            getattr(start(), f"resolve_{method}_details")(flag, None, ADA)
 
 
 def test_resolve__share_without_a_user__needs_a_targeting_key(start: Start) -> None:
@@ -190,16 +185,15 @@ def test_state__of_another_environment__is_not_overwritten(service: Service, tmp
     assert kept.configuration.flags.keys() == production.configuration.flags.keys()
 
 
-@pytest.mark.parametrize(
-    "harm", [lambda text: text[:-1], lambda text: text.replace(b"true", b"null", 1), lambda _: b""]
-)
-def test_state__damaged_file__is_refused(service: Service, tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+def test_state__damaged_file__is_refused(subtests: pytest.Subtests, service: Service, tmp_path: Path) -> None:
     file = tmp_path / "flags.json"
     write_state(file, compile_ruleset(service.ruleset), service.ruleset)
-    file.write_bytes(harm(file.read_bytes()))
-
-    with pytest.raises(RulesetError, match="damaged"):
-        read_state(file, "production")
+    whole = file.read_bytes()
+    for harmed in (whole[:-1], whole.replace(b"true", b"null", 1), b""):
+        with subtests.test(harmed=harmed):
+            file.write_bytes(harmed)
+            with pytest.raises(RulesetError, match="damaged"):
+                read_state(file, "production")
 
 
 def test_compile__unknown_operator__names_the_way_out(service: Service) -> None:

@@ -59,9 +59,8 @@ def test_resolve__any_flag_key__stays_one_part_of_the_path() -> None:
     assert answers.requests[0].url.raw_path == b"/ofrep/v1/evaluate/flags/a%2Fb%3Fc%23%C3%A4"
 
 
-@pytest.mark.parametrize(
-    ("status", "answer", "code"),
-    [
+def test_resolve__refusal__is_an_error_with_its_code(subtests: pytest.Subtests) -> None:
+    for status, answer, code in [
         (404, {"errorCode": "FLAG_NOT_FOUND", "errorDetails": "None."}, ErrorCode.FLAG_NOT_FOUND),
         (400, {"errorCode": "TARGETING_KEY_MISSING", "errorDetails": "Send one."}, ErrorCode.TARGETING_KEY_MISSING),
         (400, {"errorCode": "INVALID_CONTEXT", "errorDetails": "No."}, ErrorCode.INVALID_CONTEXT),
@@ -69,13 +68,12 @@ def test_resolve__any_flag_key__stays_one_part_of_the_path() -> None:
         (401, {"errorDetails": "Send an API key."}, ErrorCode.GENERAL),
         (503, {"errorDetails": "Later."}, ErrorCode.GENERAL),
         (200, ["no object"], ErrorCode.PARSE_ERROR),
-    ],
-)
-def test_resolve__refusal__is_an_error_with_its_code(status: int, answer: Any, code: ErrorCode) -> None:
-    with pytest.raises(OpenFeatureError) as caught:
-        Answers(status, answer).provider().resolve_string_details("colour", "", ADA)
-    assert caught.value.error_code is code
-    assert caught.value.error_message
+    ]:
+        with subtests.test(status=status):
+            with pytest.raises(OpenFeatureError) as caught:
+                Answers(status, answer).provider().resolve_string_details("colour", "", ADA)
+            assert caught.value.error_code is code
+            assert caught.value.error_message
 
 
 def test_resolve__value_of_another_type__is_a_mismatch() -> None:
@@ -153,9 +151,9 @@ def test_resolve_async__event_loops_that_ended__leave_nothing_behind() -> None:
     assert list(provider._api._by_loop) == loops[-1:]
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("9" * 400, 3_600), ("60", 60), ("soon", 0)])
-def test_pause__that_the_service_asks_for__is_an_hour_at_most(text: str, seconds: float) -> None:
-    assert retry_after(httpx.Response(429, headers={"Retry-After": text})) == seconds
+def test_pause__that_the_service_asks_for__is_an_hour_at_most() -> None:
+    for text, seconds in [("9" * 400, 3_600), ("60", 60), ("soon", 0)]:
+        assert retry_after(httpx.Response(429, headers={"Retry-After": text})) == seconds, (text, seconds)
 
 
 def test_exposures__in_remote_mode__are_left_to_the_service() -> None:
