@@ -96,7 +96,7 @@ class UserValue(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(fields=("experiment", "day"), name="value_by_day"),
+            models.Index(fields=("experiment", "metric", "day"), name="value_by_day"),
             models.Index(fields=("experiment", "metric", "value"), condition=Q(is_ranked=True), name="value_by_size"),
             models.Index(
                 fields=("experiment", "metric", "value_before"),

@@ -94,8 +94,7 @@ def report(rounds: list[tuple[Sample, ...]], rounds_of_lane: list[tuple[Sample, 
     return print_bars(
         {
             f"events at least {LEAST_OF_EVENTS} times those of a plain create view": events >= LEAST_OF_EVENTS,
-            f"exposures at least {LEAST_OF_EXPOSURE:.0f} times those of get_or_create": exposures
-            >= LEAST_OF_EXPOSURE,
+            f"exposures at least {LEAST_OF_EXPOSURE:.0f} times those of get_or_create": exposures >= LEAST_OF_EXPOSURE,
             f"events at least {LEAST_OF_LANE} times those without the fast lane: {gain:.2f}": gain >= LEAST_OF_LANE,
         }
     )

@@ -51,9 +51,9 @@ def fill(users: int, events: int) -> dict[str, float]:
 
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.results.refresh import refresh  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
+    from experiments.results.refresh import refresh  # noqa: PLC0415
 
     environment = Environment.objects.default()
     writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
@@ -73,10 +73,10 @@ def fill(users: int, events: int) -> dict[str, float]:
 
 def measure() -> dict[str, float]:
     from config.models import Environment  # noqa: PLC0415
-    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
-    from experiments.results.sums import read_caps  # noqa: PLC0415
     from experiments.models.documents import get_experiment  # noqa: PLC0415
     from experiments.results.analyse import analyse_experiment  # noqa: PLC0415
+    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
+    from experiments.results.sums import read_caps  # noqa: PLC0415
 
     experiment = get_experiment(KEY, Environment.objects.default())
     analyse_experiment(experiment, NOW)  # the first one loads the statistics

@@ -17,8 +17,8 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Least, TruncSecond
 
 from events.models import Event
-from experiments.results.values import lookback_of
 from experiments.models import Experiment, Exposure
+from experiments.results.values import lookback_of
 
 _WEEK = timedelta(days=7)
 _NO_TIME = timedelta(0)

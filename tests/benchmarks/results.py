@@ -99,12 +99,12 @@ def main() -> None:
 
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
-    from experiments.results.refresh import refresh  # noqa: PLC0415
-    from experiments.results.sums import read_caps  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
     from experiments.results.analyse import analyse_experiment  # noqa: PLC0415
+    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
+    from experiments.results.refresh import refresh  # noqa: PLC0415
+    from experiments.results.sums import read_caps  # noqa: PLC0415
     from tests.benchmarks.naive import compute_naively  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)

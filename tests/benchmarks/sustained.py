@@ -38,9 +38,9 @@ def main() -> None:
 
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.results.refresh import bring_up_to_date  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
+    from experiments.results.refresh import bring_up_to_date  # noqa: PLC0415
 
     now = timezone.now()
     writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": now}

@@ -31,7 +31,7 @@ _CHANGES, _KEYS, _EVENTS, _EXPOSED = (model._meta.db_table for model in (Change,
 _COUNTS = (
     f"SELECT (SELECT MAX(revision) FROM {_CHANGES}), (SELECT COUNT(*) FROM {_KEYS}), (SELECT COUNT(*) FROM {_EVENTS})"
 )
-_EXPOSURES = f"SELECT experiment_id, user_id, variant FROM {_EXPOSED} ORDER BY experiment_id, user_id"
+_EXPOSURE = f"SELECT experiment_id, user_id, variant FROM {_EXPOSED} ORDER BY experiment_id, user_id"
 
 
 class World(NamedTuple):
@@ -43,7 +43,7 @@ class World(NamedTuple):
         with connection.cursor() as cursor:  # as thousands of requests are followed by a look
             cursor.execute(_COUNTS)
             counts = cursor.fetchone()
-            cursor.execute(_EXPOSURES)
+            cursor.execute(_EXPOSURE)
             return (counts, cursor.fetchall())
 
 

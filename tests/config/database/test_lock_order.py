@@ -11,7 +11,7 @@ from django.db import transaction
 from config.change_log.writing import writing
 from config.database.locks import Rank, WrongLockOrder, lock_change_log, lock_environment, take
 from config.models import Environment
-from experiments.models.locks import lock_results, lock_experiment
+from experiments.models.locks import lock_experiment, lock_results
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from experiments.aggregates import lag
 
 from config.snapshot.tables import Lateness, current
-from experiments.aggregates import lag
 from experiments.results.refresh import bring_up_to_date
 from tests.conftest import NOON
 from tests.counted import counted, counting_anew, of

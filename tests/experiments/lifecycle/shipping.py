@@ -9,7 +9,7 @@ from typing import Any
 from config.models import Change, Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import get_experiment
-from experiments.models import ResultState, Experiment
+from experiments.models import Experiment, ResultState
 from flags.changes.flag_changes import get_flag
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory

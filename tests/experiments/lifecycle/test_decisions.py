@@ -13,7 +13,7 @@ from events.recording.ingest import record
 from experiments.lifecycle import decisions, flag_rule
 from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
-from experiments.models import ResultState, Experiment
+from experiments.models import Experiment, ResultState
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from experiments.results.archive import refresh_results
 from flags.changes.flag_changes import create_flag, get_flag

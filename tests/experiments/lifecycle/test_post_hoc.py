@@ -9,7 +9,6 @@ import pytest
 import time_machine
 
 from config.models import Change, Environment
-from experiments.results.check import check_sums
 from experiments.exposures.recording import outcome_names
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.changes import create_metric
@@ -17,6 +16,7 @@ from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
 from experiments.results.archive import freeze
+from experiments.results.check import check_sums
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON
 from tests.experiments.calls import report

@@ -16,7 +16,7 @@ from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
 from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, stop_experiment, update_experiment
-from experiments.models import ResultState, Experiment, Exposure, UserValue
+from experiments.models import Experiment, Exposure, ResultState, UserValue
 from experiments.results import frozen
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from experiments.results.archive import freeze, refresh_results

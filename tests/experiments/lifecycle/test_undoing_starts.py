@@ -15,7 +15,7 @@ from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import delete_experiment, get_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase
-from experiments.models import ResultState, DailyChange, Experiment, Exposure, UserValue, VariantSums
+from experiments.models import DailyChange, Experiment, Exposure, ResultState, UserValue, VariantSums
 from experiments.models.documents import document
 from experiments.results.analyse import VariantResult, compute_results
 from flags.changes.documents import document as flag_document

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from config.models import Environment
-from experiments.results.refresh import refresh
-from experiments.results.sums import read_caps
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.planner.drawn_users import DrawnUsers
+from experiments.results.refresh import refresh
+from experiments.results.sums import read_caps
 from tests.conftest import NOON
 from tests.experiments.results.by_hand import exposed, totals_by_hand
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment

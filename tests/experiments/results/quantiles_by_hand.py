@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from events.models import Event
-from experiments.results.maturity import Maturity
-from experiments.results.quantiles import QuantileReader, Quantiles
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
+from experiments.results.maturity import Maturity
+from experiments.results.quantiles import QuantileReader, Quantiles
 from experiments.stats.types import Quantile
 from tests.experiments.results.by_hand import amounts_of, counted_at, counting_events, exposed, is_of
 

@@ -10,10 +10,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from events.models import Event
-from experiments.results.sums import EXPOSURE, Mature, Totals, ExactSums, step_of
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
+from experiments.results.sums import EXPOSURE, ExactSums, Mature, Totals, step_of
 from tests.experiments.results.by_hand import cap_by_hand, counting_events, exposed, measured_of, sums_of, total_of
 
 Sums = dict[tuple[Any, str, int], ExactSums]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from config.models import Environment
 from events.models import Event
-from experiments.results.ages import can_be_split, read_ages
-from experiments.results.sums import EXPOSURE, ExactSums, read_caps
 from experiments.exposures.recording import assign
-from experiments.results.refresh import bring_up_to_date
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
-from experiments.models import ResultState, Experiment
+from experiments.models import Experiment, ResultState
+from experiments.results.ages import can_be_split, read_ages
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.sums import EXPOSURE, ExactSums, read_caps
 from tests.conftest import NOON
 from tests.experiments.results.by_hand import counted_at, counting_events, exposed
 from tests.experiments.results.histories import History, make_experiment

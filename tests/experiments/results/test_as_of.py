@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
-from experiments.results.fixed_reading import sums_as_of
-from experiments.results.series import compute_changes, finished_days
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
+from experiments.results.fixed_reading import sums_as_of
+from experiments.results.series import compute_changes, finished_days
 from tests.experiments.results.histories import DEFINITIONS, STEPS, History, make_experiment
 from tests.experiments.results.series_by_hand import (
     by_label,

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from experiments.results.fixed_reading import as_if_stopped
-from experiments.results.breakdown import Slice, read_breakdown
-from experiments.results.maturity import read_mature
-from experiments.results.refresh import refresh
-from experiments.results.sums import EXPOSURE, NAMES, SumsAsOf, ExactSums, read_caps, read_sums
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure
+from experiments.results.breakdown import Slice, read_breakdown
+from experiments.results.fixed_reading import as_if_stopped
+from experiments.results.maturity import read_mature
+from experiments.results.refresh import refresh
+from experiments.results.sums import EXPOSURE, NAMES, ExactSums, SumsAsOf, read_caps, read_sums
 from tests.conftest import NOON
 from tests.experiments.results.histories import DEFINITIONS, ODD_NAME, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory

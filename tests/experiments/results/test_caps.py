@@ -8,12 +8,12 @@ from sys import float_info
 
 import pytest
 from django.db import connection
-
-from config.models import Environment
 from experiments.aggregates import ranks
 from experiments.aggregates.dialects import Parameters, dialect
-from experiments.results.caps import find_by_rank
+
+from config.models import Environment
 from experiments.models import UserValue
+from experiments.results.caps import find_by_rank
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 

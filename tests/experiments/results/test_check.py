@@ -8,18 +8,18 @@ from random import Random
 
 import pytest
 from django.core.management import CommandError, call_command
+from experiments.aggregates import checking
+from experiments.aggregates.daily_changes import update_series
 
 from config.models import Environment
 from events.removal.erasure import erase_user
-from experiments.aggregates import checking
-from experiments.results.check import Difference, check_sums
-from experiments.aggregates.daily_changes import update_series
-from experiments.results.refresh import refresh
-from experiments.results.sums import step_number
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import ResultState, DailyChange, Experiment, UserValue, VariantSums
+from experiments.models import DailyChange, Experiment, ResultState, UserValue, VariantSums
 from experiments.results.archive import freeze
+from experiments.results.check import Difference, check_sums
+from experiments.results.refresh import refresh
+from experiments.results.sums import step_number
 from tests.conftest import NOON
 from tests.experiments.results.histories import History, make_experiment
 from tests.experiments.results.quantiles_by_hand import read_and_store

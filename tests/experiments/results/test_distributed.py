@@ -13,28 +13,27 @@ from typing import Any
 import pytest
 import time_machine
 from django.db import connection
+from experiments.aggregates import ranks
+from experiments.aggregates.daily_changes import update_series
+from experiments.aggregates.dialects import Parameters, dialect, fetch
 
 from config.database.consistent_reads import read_consistently
 from config.distribution.tables import spread
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.aggregates import ranks
-from experiments.results.fixed_reading import as_if_stopped, find_caps
-from experiments.results.breakdown import read_breakdown
-from experiments.results.check import check_sums
-from experiments.aggregates.daily_changes import update_series
-from experiments.aggregates.dialects import Parameters, dialect, fetch
-from experiments.results.fixed_reading import find_instant
-from experiments.results.quantiles import read_quantiles
-from experiments.results.refresh import refresh
-from experiments.results.sums import read_caps
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, Origin, SeriesUser, UserValue
 from experiments.planner import sample
 from experiments.results.analyse import analyse_experiment, explain_metric
+from experiments.results.breakdown import read_breakdown
+from experiments.results.check import check_sums
+from experiments.results.fixed_reading import as_if_stopped, find_caps, find_instant
+from experiments.results.quantiles import read_quantiles
+from experiments.results.refresh import refresh
+from experiments.results.sums import read_caps
 from tests.conftest import NOON
-from tests.experiments.results.histories import DEFINITIONS, EUROS, History, make_experiment
 from tests.experiments.conftest import LATER
+from tests.experiments.results.histories import DEFINITIONS, EUROS, History, make_experiment
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.distributed]

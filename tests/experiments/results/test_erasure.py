@@ -13,11 +13,11 @@ from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.erasure import erase_user
 from events.removal.retention import plan_purge, purge
-from experiments.results.refresh import refresh
 from experiments.exposures.recording import assign
-from experiments.models import ResultState, Experiment, Exposure, UserValue
+from experiments.models import Experiment, Exposure, ResultState, UserValue
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from experiments.results.archive import freeze
+from experiments.results.refresh import refresh
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 

@@ -17,10 +17,10 @@ from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal import erasure
 from events.removal.erasure import Erased, erase_user
-from experiments.results.refresh import refresh
 from experiments.exposures import reports, storage
 from experiments.lifecycle.changes import create_experiment, delete_experiment, start_experiment
-from experiments.models import ResultState, Experiment, Exposure
+from experiments.models import Experiment, Exposure, ResultState
+from experiments.results.refresh import refresh
 from tests.conftest import ACTOR, NOON
 from tests.events.counts.counting import real_counts, stored_counts
 from tests.factories import ExperimentFactory

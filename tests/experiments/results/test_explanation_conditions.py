@@ -6,6 +6,8 @@ from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
+from experiments.results.explanation_conditions import select
+from experiments.results.explanation_statements import fetch, select_values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +17,6 @@ from experiments.metrics.conditions import MOST_CONDITIONS, count_steps_passed, 
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
 from experiments.results.explain import explain
-from experiments.results.explanation_conditions import select
-from experiments.results.explanation_statements import fetch, select_values
 from tests.conftest import NOON
 from tests.experiments.results.condition_cases import CONDITIONS, VALUES, conditions, names, scalars
 from tests.experiments.results.histories import ODD_NAME, make_experiment

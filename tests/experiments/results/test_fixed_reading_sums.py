@@ -10,18 +10,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from experiments.aggregates import ranks
 
 from config.models import Environment
 from events.removal.erasure import erase_user
-from experiments.aggregates import ranks
-from experiments.results.fixed_reading import SumsAsOf, sums_as_of
-from experiments.results.fixed_reading import FixedReading, find_instant, fixed_reading
-from experiments.results.sums import EXPOSURE
 from experiments.design.phases import phase_document
 from experiments.exposures.recording import assign
-from experiments.results.refresh import bring_up_to_date
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import ResultState, AnalysisMethod, Experiment, Exposure
+from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState
+from experiments.results.fixed_reading import FixedReading, SumsAsOf, find_instant, fixed_reading, sums_as_of
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.sums import EXPOSURE
 from tests.conftest import NOON
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
 from tests.experiments.results.series_by_hand import by_label, caps_by_hand, near, series_by_hand, stopped_at

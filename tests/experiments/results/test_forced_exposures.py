@@ -10,14 +10,14 @@ import pytest
 from config.models import Environment
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
-from experiments.results.check import check_sums
-from experiments.results.refresh import refresh
-from experiments.results.forced_exposures import remove_all_forced_exposures
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment, update_experiment
 from experiments.models import Experiment, Exposure, UserValue
 from experiments.results.analyse import VariantResult, compute_results
 from experiments.results.archive import freeze
+from experiments.results.check import check_sums
+from experiments.results.forced_exposures import remove_all_forced_exposures
+from experiments.results.refresh import refresh
 from flags.changes.flag_changes import get_flag
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory

@@ -11,7 +11,7 @@ from config.models import Environment
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
-from experiments.models import ResultState, Experiment
+from experiments.models import Experiment, ResultState
 from experiments.results import frozen as frozen_results
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results, explain_metric
 from experiments.results.archive import freeze, refresh_results

@@ -9,7 +9,7 @@ from django.db import connection
 
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign, events_of_unknown_variants
-from experiments.models import ResultState, Experiment
+from experiments.models import Experiment, ResultState
 from experiments.results.archive import read_assignment_audit
 from flags.engine.bucketing import compile_split
 from tests.conftest import NOON

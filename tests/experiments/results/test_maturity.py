@@ -11,27 +11,27 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from experiments.aggregates.marks import plain_mark
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
 from events.models import Event
-from experiments.aggregates.marks import plain_mark
+from experiments.exposures.recording import assign
+from experiments.metrics.definition import Definition, Quantity
+from experiments.metrics.documents import definitions_of
+from experiments.models import Experiment, Exposure, ResultState
 from experiments.results.maturity import Reading, read_mature
 from experiments.results.refresh import refresh
 from experiments.results.sums import (
     EXPOSURE,
+    ExactSums,
     SumsAsOf,
     Totals,
-    ExactSums,
     read_caps,
     read_phases,
     step_of,
 )
-from experiments.exposures.recording import assign
-from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.documents import definitions_of
-from experiments.models import ResultState, Experiment, Exposure
 from tests.conftest import NOON
 from tests.experiments.results.by_hand import exposed, sums_by_hand
 from tests.experiments.results.histories import ADDITIVE, DEFINITIONS, History, make_experiment

@@ -6,12 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from experiments.aggregates import quantiles
 
 from config.models import Environment
 from events.models import Event
-from experiments.aggregates import quantiles
-from experiments.results.quantiles import compute_quantiles
-from experiments.results.refresh import refresh_locked
 from experiments.exposures.recording import assign
 from experiments.lifecycle.decisions import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
@@ -19,6 +17,8 @@ from experiments.models import Experiment
 from experiments.results import frozen as frozen_results
 from experiments.results.analyse import analyse_experiment
 from experiments.results.archive import freeze
+from experiments.results.quantiles import compute_quantiles
+from experiments.results.refresh import refresh_locked
 from experiments.results.types import VariantFigures
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.histories import make_experiment

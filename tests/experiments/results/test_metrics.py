@@ -6,14 +6,14 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from experiments.aggregates.dialects import Parameters, fetch
+from experiments.aggregates.event_conditions import is_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.aggregates.dialects import Parameters, fetch
-from experiments.aggregates.event_conditions import is_of
 from experiments.metrics.conditions import OPERATORS, check_where, meets
 from experiments.metrics.definition import Condition, Quantity
 from tests.conftest import NOON

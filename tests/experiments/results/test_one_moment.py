@@ -14,13 +14,13 @@ from django.db import connection
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.results.refresh import refresh
 from experiments.models import Experiment, UserValue, VariantSums
 from experiments.planner import calibration, history
 from experiments.planner.calibration import calibrate
 from experiments.planner.plan import plan
 from experiments.planner.question import Question
 from experiments.results.analyse import analyse_experiment
+from experiments.results.refresh import refresh
 from experiments.results.types import Results
 from tests.admin import sign_in, text_of
 from tests.answers import data

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.results.check import check_sums
-from experiments.results.quantiles import compute_quantiles
-from experiments.results.sums import KEY, NAMES
-from experiments.results.refresh import bring_up_to_date
 from experiments.lifecycle.changes import get_experiment, stop_experiment, update_experiment
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import ResultState, UserValue, VariantSums
+from experiments.results.check import check_sums
+from experiments.results.quantiles import compute_quantiles
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.sums import KEY, NAMES
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.histories import (
     ADDITIVE,

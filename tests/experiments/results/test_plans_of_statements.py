@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from experiments.aggregates.additions import AdditionsQuery
 
 from config.database.commit_order import take_mark
+from config.database.planning import planned
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.erasure import erase_user
-from experiments.aggregates.additions import AdditionsQuery
+from experiments.exposures.recording import assign
+from experiments.models import Experiment, Exposure, ResultState, UserValue
 from experiments.results.changed_users import find_users_to_compute_again, has_changes
-from config.database.planning import planned
+from experiments.results.forced_exposures import remove_forced_exposures
 from experiments.results.refresh import refresh
 from experiments.results.update import Update
-from experiments.results.forced_exposures import remove_forced_exposures
-from experiments.exposures.recording import assign
-from experiments.models import ResultState, Experiment, Exposure, UserValue
 from tests.conftest import NOON
 from tests.experiments.results.histories import make_experiment
 from tests.experiments.results.test_additions import KINDS, SPENT

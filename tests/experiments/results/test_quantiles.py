@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from experiments.aggregates import quantiles as module
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,13 +18,12 @@ from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
-from experiments.aggregates import quantiles as module
-from experiments.results.quantiles import QuantileReader, Quantiles, compute_quantiles, read_quantiles
-from experiments.results.refresh import refresh
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Condition, Definition, Quantity
-from experiments.models import ResultState, Experiment, Exposure
+from experiments.models import Experiment, Exposure, ResultState
 from experiments.models.exposure import Origin
+from experiments.results.quantiles import QuantileReader, Quantiles, compute_quantiles, read_quantiles
+from experiments.results.refresh import refresh
 from experiments.stats.types import Quantile
 from tests.conftest import NOON
 from tests.experiments.results.histories import History, make_experiment

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from experiments.aggregates import refresh as refreshing
+from experiments.aggregates import update
 
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
-from experiments.aggregates import refresh as refreshing
-from experiments.aggregates import update
+from experiments.exposures.recording import assign
+from experiments.models import Experiment, Exposure, ResultState, UserValue
 from experiments.results.refresh import refresh
 from experiments.results.sums import EXPOSURE, ExactSums, read_sums
-from experiments.exposures.recording import assign
-from experiments.models import ResultState, Experiment, Exposure, UserValue
 from tests.conftest import NOON
 from tests.experiments.results.histories import History, make_experiment
 from tests.experiments.results.test_refresh import check

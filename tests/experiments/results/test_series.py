@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from experiments.aggregates import daily_changes, statements, update
+from experiments.aggregates.daily_changes import refresh_series, update_series
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.database import timeouts
 from config.models import Environment
 from events.models import Event
-from experiments.aggregates import daily_changes, statements, update
-from experiments.aggregates.daily_changes import refresh_series, update_series
-from experiments.results.series import read_series
-from experiments.results.sums import EXPOSURE, ExactSums, read_caps
 from experiments.exposures.recording import assign
-from experiments.results.refresh import bring_up_to_date
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Condition, Definition, Quantity
-from experiments.models import ResultState, DailyChange, Experiment, Status
+from experiments.models import DailyChange, Experiment, ResultState, Status
 from experiments.results.archive import freeze
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.series import read_series
+from experiments.results.sums import EXPOSURE, ExactSums, read_caps
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.histories import (
     ADDITIVE,

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from django.db import connection
-
-from config.models import Environment
-from events.models import Event
 from experiments.aggregates import statements
 from experiments.aggregates.daily_changes import update_series
 from experiments.results.series_statements import ChangesQuery
-from experiments.results.sums import DailySums
+
+from config.models import Environment
+from events.models import Event
 from experiments.exposures.recording import assign
-from experiments.results.refresh import bring_up_to_date
 from experiments.metrics.definition import Definition
-from experiments.models import ResultState, Experiment
+from experiments.models import Experiment, ResultState
+from experiments.results.refresh import bring_up_to_date
+from experiments.results.sums import DailySums
 from tests.config.database.test_commit_order_between import reach, restore_ahead
 from tests.conftest import NOON
 from tests.experiments.results.histories import ADDITIVE, DEFINITIONS, make_experiment

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from config.models import Environment
+from experiments.exposures.recording import assign
+from experiments.lifecycle.changes import stop_experiment
+from experiments.models import Experiment
 from experiments.results.refresh import refresh
 from experiments.results.sums import (
     ExactSums,
@@ -21,9 +24,6 @@ from experiments.results.sums import (
     read_phases,
     read_sums,
 )
-from experiments.exposures.recording import assign
-from experiments.lifecycle.changes import stop_experiment
-from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.by_hand import Sums, sums_by_hand, totals_by_hand
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
