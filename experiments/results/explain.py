@@ -291,7 +291,9 @@ def _count_steps(
     if definition.steps:
         of_user["passed"] = steps_of(definition, met[-1]).expression()
     else:
-        of_user["value"] = value_of(definition, quantity, met[-1]).expression()
+        # For a quantile, the value of a user is the number of events, but the sum is that of their amounts.
+        summed = replace(definition, type="sum") if definition.type == "quantile" else definition
+        of_user["value"] = value_of(summed, quantity, met[-1]).expression()
     users = rows_of(Exposure, select_of(source.joined(names).values("user_id", "phase").annotate(**of_user)))
     events = [Column(f"left_{index}", IntegerField()) for index in range(len(met))]
     value: Any = Column("value", FloatField())
@@ -306,7 +308,7 @@ def _count_steps(
             figures[f"rows_{len(met) + step - 1}"] = Sum(events[-1], filter=has_passed)
             figures[f"users_{len(met) + step - 1}"] = Count("user_id", filter=has_passed)
         value = Case(When(Exact(passed, len(definition.steps)), then=Value(1.0)), output_field=FloatField())
-    capped = value if cap is None else Least(value, Value(cap))
+    capped = value if cap is None else Least(value, Value(cap), output_field=FloatField())
     figures["total"] = Sum(capped)
     figures["capped"] = Count("user_id", filter=Q(GreaterThan(value, cap))) if cap is not None else Value(0)
     length = len(met) + len(definition.steps)

@@ -15,9 +15,7 @@ from django.db import connection, transaction
 
 from config.database.commit_order import (
     CURRENT,
-    arrived_by,
     arrived_since,
-    can_tell_new_rows,
     is_mark_of_this_database,
     take_mark,
 )
@@ -244,53 +242,3 @@ def test_arrival__row_of_the_orm__is_current(production: Environment, save: Call
     mark = look()
     Event.objects.get().save(update_fields=["name", "arrival"])
     assert seen_since(mark) == ["a"]
-
-
-def seen_by(mark: str) -> list[str]:
-    """The users of the events that were visible at the mark."""
-    condition, parameters = arrived_by(mark, "arrival")
-    return sorted(Event.objects.extra(where=[condition], params=parameters).values_list("user_id", flat=True))
-
-
-def test_arrived_by__rows_before_and_after_the_mark__are_the_earlier_ones(production: Environment) -> None:
-    record(happen("a", "b"), production)
-    first = look()
-    record(happen("c"), production)
-    second = look()
-    record(happen("d"), production)
-
-    assert seen_by(first) == ["a", "b"]
-    assert seen_by(second) == ["a", "b", "c"]
-    assert can_tell_new_rows(first)
-
-
-@on_postgresql
-def test_arrived_by__transaction_that_ends_after_the_mark__is_not_among_them(
-    production: Environment, threads: Threads
-) -> None:
-    gate = Gate()
-
-    def record_and_wait() -> None:
-        with transaction.atomic():
-            record(happen("late", name="other"), production)  # of another count
-            gate.pass_through()
-
-    recording: Future[None] = threads.start(record_and_wait)
-    gate.wait_for_arrival()
-    record(happen("early"), production)
-    mark = look()
-    gate.open()
-    recording.result(SECONDS)
-
-    assert seen_by(mark) == ["early"]
-    assert seen_since(mark) == ["late"]
-
-
-def test_arrived_by__rows_of_the_transaction_that_took_the_mark__are_among_them(production: Environment) -> None:
-    with transaction.atomic():
-        record(happen("a"), production)
-        mark = take_mark()
-        assert seen_by(mark) == ["a"]
-        assert can_tell_new_rows(mark) == (connection.vendor != "postgresql")
-    assert seen_by(mark) == ["a"]
-    assert can_tell_new_rows(mark)

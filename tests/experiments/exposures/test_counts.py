@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from experiments.aggregates import lag
 
 from config.snapshot.tables import Lateness, current
+from experiments.results import lag
 from experiments.results.refresh import bring_up_to_date
 from tests.conftest import NOON
 from tests.counted import counted, counting_anew, of
@@ -40,7 +40,7 @@ def test_lag__of_running_experiments__is_that_of_the_one_longest_behind() -> Non
     bring_up_to_date(first, NOON - timedelta(minutes=30))
     assert lag.longest(NOON) == timedelta(hours=1)
     lag.look(NOON)
-    assert of(counted(), "fold_lag_seconds") == {(): 3600}
+    assert of(counted(), "refresh_lag_seconds") == {(): 3600}
     with database_away():
         lag.look(NOON + timedelta(hours=1))
-    assert of(counted(), "fold_lag_seconds") == {(): 3600}
+    assert of(counted(), "refresh_lag_seconds") == {(): 3600}

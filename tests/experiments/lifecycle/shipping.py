@@ -66,7 +66,7 @@ def stored_state(environment: Environment) -> tuple[Any, ...]:
     """Return everything that a decision writes, to compare it before and after."""
     experiment = get_experiment("e", environment)
     columns = (experiment.status, experiment.stopped_at, experiment.frozen_at, experiment.winner, experiment.decision)
-    result_states = list(ResultState.objects.values_list("stopped_at", "kept"))
+    result_states = list(ResultState.objects.values_list("stopped_at", "archive"))
     exposures = sorted(experiment.exposures.values_list("user_id", "variant", "exposed_at"))
     driven = get_flag(experiment.flag["key"], environment).rules if experiment.flag else None
     return (columns, result_states, exposures, driven, Change.objects.latest_revision())

@@ -198,7 +198,7 @@ def test_stop__winner_that_something_speaks_against__demands_a_reason_and_keeps_
         assert (detail.field, detail.code) == ("reason", "required")
         assert words in detail.message
     assert (get_experiment("e", production).status, stored_state(production)[-2:]) == ("running", before[-2:])
-    assert ResultState.objects.get().kept is None
+    assert ResultState.objects.get().archive is None
 
     decision = stop_experiment(**step_arguments(production, **values, reason="We know better.")).decision
     assert decision is not None
@@ -304,10 +304,10 @@ def test_stop__with_a_winner__leaves_explaining_to_maintenance(production: Envir
     record_clear_winner(production)
     stop_experiment(**step_arguments(production, winner="green"))
     assert get_experiment("e", production).frozen_at is not None
-    assert ResultState.objects.get().kept is None
+    assert ResultState.objects.get().archive is None
 
     refresh_results(A_DAY_LATER)
-    assert ResultState.objects.get().kept is not None
+    assert ResultState.objects.get().archive is not None
 
 
 def test_stop__treatments_that_are_worse__lets_the_control_win_without_a_reason(production: Environment) -> None:

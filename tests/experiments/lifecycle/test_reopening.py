@@ -16,8 +16,8 @@ from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
 from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, stop_experiment, update_experiment
-from experiments.models import Experiment, Exposure, ResultState, UserValue
-from experiments.results import frozen
+from experiments.models import EXPOSURE, Experiment, Exposure, ResultState, UserValue
+from experiments.results import archive
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from experiments.results.archive import freeze, refresh_results
 from flags.changes.flag_changes import archive_flag, create_flag, delete_flag, get_flag, update_flag
@@ -101,15 +101,15 @@ def test_reopen__frozen_by_maintenance__counts_again_and_can_freeze_again(produc
     record_clear_winner(production)
     stopped_at = stop(production)
     freeze(get_experiment("e", production), stopped_at + timedelta(days=2))
-    assert ResultState.objects.get().kept is not None
+    assert ResultState.objects.get().archive is not None
 
     reopened = reopen_experiment(**step_arguments(production, at=stopped_at + timedelta(days=3)))
-    assert (ResultState.objects.get().kept, reopened.frozen_at) == (None, None)
+    assert (ResultState.objects.get().archive, reopened.frozen_at) == (None, None)
     record_visits(production, "control", 160, 30)
     assert compute_results(reopened, stopped_at)["control"].sample_size == 160
     assert stop_experiment(**step_arguments(production, winner="green")).frozen_at is not None
     refresh_results(NOON)
-    assert ResultState.objects.get().kept is not None
+    assert ResultState.objects.get().archive is not None
 
 
 def test_reopen__testers_changed_meanwhile__are_in_the_rule_of_the_flag(production: Environment) -> None:
@@ -318,7 +318,7 @@ def test_reopen__that_breaks_off__is_as_if_it_had_not_been_tried(
     with pytest.raises(RuntimeError):
         reopen_experiment(**step_arguments(production))
     assert stored_state(production) == before
-    assert UserValue.objects.count() == 300
+    assert UserValue.objects.filter(metric=EXPOSURE).count() == 300
 
 
 # --- what has to wait until it can no longer be opened again ----------------------------------------------------------
@@ -336,22 +336,22 @@ def test_purge__frozen_but_may_be_opened_again__keeps_the_events(production: Env
         assert plan_purge(production, stopped_at).holds == []
 
 
-def test_keep__opened_again_while_explaining__keeps_nothing(
+def test_archive__opened_again_while_explaining__keeps_nothing(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_experiment(production)
     record_clear_winner(production)
-    explain_all = frozen.explain_all
+    explain_all = archive.explain_all
 
     def reopen_and_explain(experiment: Experiment, *moments: Any) -> Any:
         reopen_experiment(**step_arguments(production))
         return explain_all(experiment, *moments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(frozen, "explain_all", reopen_and_explain)
+        patched.setattr(archive, "explain_all", reopen_and_explain)
         stop(production, winner="green")
         refresh_results(NOON)
 
-    assert (get_experiment("e", production).status, ResultState.objects.get().kept) == ("running", None)
+    assert (get_experiment("e", production).status, ResultState.objects.get().archive) == ("running", None)
     refresh_results(NOON)
-    assert ResultState.objects.get().kept is None
+    assert ResultState.objects.get().archive is None

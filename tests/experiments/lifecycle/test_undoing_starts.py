@@ -15,7 +15,7 @@ from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import delete_experiment, get_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase
-from experiments.models import DailyChange, Experiment, Exposure, ResultState, UserValue, VariantSums
+from experiments.models import DailySums, DayValue, Experiment, Exposure, ResultState, UserValue, VariantSums
 from experiments.models.documents import document
 from experiments.results.analyse import VariantResult, compute_results
 from flags.changes.documents import document as flag_document
@@ -65,11 +65,11 @@ def test_start__undone__leaves_the_draft_and_its_flag_as_they_were(
     assert logged[0].after == logged[1].before == document(draft)
 
 
-def test_start__undone__has_no_aggregates_and_can_be_deleted(production: Environment) -> None:
+def test_start__undone__has_no_results_and_can_be_deleted(production: Environment) -> None:
     begin(production, forced_variants={"qa": "green"})
     compute_results(get_experiment("e", production), START)
     undo()
-    for model in (UserValue, VariantSums, DailyChange):
+    for model in (UserValue, VariantSums, DayValue, DailySums):
         assert not model.objects.exists()
     state = ResultState.objects.get()
     fresh = ResultState(experiment_id=state.pk)

@@ -1,4 +1,4 @@
-"""The users whom a calibration splits: all with their totals, or a part with all of theirs."""
+"""The users whom a calibration splits: all with their values, or a part with all of theirs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.planner.drawn_users import DrawnUsers
 from experiments.results.refresh import refresh
 from experiments.results.sums import read_caps
 from tests.conftest import NOON
-from tests.experiments.results.by_hand import exposed, totals_by_hand
+from tests.experiments.results.by_hand import exposed, values_by_hand
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory
 
@@ -29,12 +29,12 @@ def test_read__all_users__are_in_order_and_capped(production: Environment) -> No
     for _ in range(40):
         history.chance.choice([history.record, history.report, history.assign, history.move])()
     refresh(experiment, NOON + DAY)
-    totals, caps = totals_by_hand(experiment), read_caps(experiment)
+    stored, caps = values_by_hand(experiment), read_caps(experiment)
     users = sorted(exposed(experiment), key=lambda exposure: (exposure.exposed_at, exposure.user_id))
     assert len(users) > 2
 
     for index in range(len(DEFINITIONS)):
-        values = (totals.get((index, user.user_id), (None, None, None, 0, 0, 0, 0)) for user in users)
+        values = (stored.get((index, user.user_id), (None, None, None, 0, 0, 0, 0)) for user in users)
         cap = caps.get(index, 1e300)
         assert list(DrawnUsers(experiment, len(users)).read(index)) == [
             (user.user_id, user.exposed_at, *map(pytest.approx, (min(y, cap), d, min(x, cap), e)))

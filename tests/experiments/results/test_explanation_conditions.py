@@ -1,4 +1,4 @@
-"""The SQL of explanations, compared with the functions that say what conditions, funnels and distinct values mean."""
+"""Explanations, compared with the functions that say what conditions, funnels and distinct values mean."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
-from experiments.results.explanation_conditions import select
-from experiments.results.explanation_statements import fetch, select_values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from experiments.metrics.conditions import MOST_CONDITIONS, count_steps_passed, 
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
 from experiments.results.explain import explain
+from experiments.results.metrics import is_of as is_of_quantity
+from experiments.results.values import source_of
 from tests.conftest import NOON
 from tests.experiments.results.condition_cases import CONDITIONS, VALUES, conditions, names, scalars
 from tests.experiments.results.histories import ODD_NAME, make_experiment
@@ -45,9 +45,8 @@ def record_for_each(environment: Environment, properties: list[Properties]) -> N
 
 def found_by(experiment: Experiment, where: tuple[Condition, ...]) -> set[int]:
     """Return the numbers of the users whose event meets the conditions."""
-    definition = Definition("m", 1, "count", Quantity("buy", where=where))
-    rows = fetch(select_values(experiment, select(definition, definition.quantity, [])))
-    return {int(user_id) for _phase, _variant, user_id, _value in rows}
+    rows = source_of(experiment).joined(["buy"]).filter(is_of_quantity(Quantity("buy", where=where)))
+    return set(map(int, rows.values_list("user_id", flat=True)))
 
 
 def expected_by(properties: list[Properties], where: tuple[Condition, ...]) -> set[int]:
@@ -83,7 +82,7 @@ def test_explanation__as_many_conditions_as_there_may_be__is_computed(production
     steps = tuple(Quantity("buy", where=where) for _ in range(10)) if kind == "funnel" else ()
     experiment = make_experiment(production, Definition("m", 1, kind, Quantity("buy", where=where), steps=steps))
     record_for_each(production, [{ODD_NAME: 9}, {ODD_NAME: 8}, {ODD_NAME: 99}])
-    [*_, counted] = explain(experiment, 0, "green", at=LATER)["steps"]
+    [*_, counted] = explain(experiment, 0, "green", now=LATER)["steps"]
     assert counted["rows"] == (0 if kind == "funnel" else 2)
 
 
@@ -113,7 +112,7 @@ def test_explanation__of_any_funnel__counts_what_passes_each_step(
         experiment = make_experiment(production, Definition("m", 1, "funnel", steps[0], steps=steps))
         expose(production, "u", "v")
         record([NewEvent(new_id(), user, name, at, at, values) for user, name, at, values in history], production)
-        explained = explain(experiment, 0, "green", at=LATER)
+        explained = explain(experiment, 0, "green", now=LATER)
 
     left = [event for event in history if any(is_of(step, event[1], event[3]) for step in steps)]
     passed = {user: count_steps_passed(steps, [event[1:] for event in left if event[0] == user]) for user in "uv"}
@@ -132,7 +131,7 @@ def test_explanation__of_a_funnel__has_no_event_pass_two_steps(production: Envir
     expose(production, "u")
     record([NewEvent(new_id(), "u", "look", NOON, NOON, {}) for _ in range(7)], production)
 
-    steps_shown = explain(experiment, 0, "green", at=LATER)["steps"]
+    steps_shown = explain(experiment, 0, "green", now=LATER)["steps"]
     assert [step["users"] for step in steps_shown if step["name"] == "passed_the_step"] == [1] * 7 + [0] * 3
 
 
@@ -148,7 +147,7 @@ def test_explanation__of_distinct_values__counts_those_that_differ(production: E
         experiment = make_experiment(production, Definition("m", 1, "distinct", Quantity("look", ODD_NAME)))
         expose(production, "u")
         record([NewEvent(new_id(), "u", "look", NOON, NOON, {ODD_NAME: value}) for value in values], production)
-        explained = explain(experiment, 0, "green", at=LATER)
+        explained = explain(experiment, 0, "green", now=LATER)
 
     counted = [value for value in values if isinstance(value, str | int | float)]
     assert explained["steps"][-1]["rows"] == len(counted)
@@ -161,7 +160,7 @@ def test_explanation__of_distinct_values__takes_values_of_all_kinds(production: 
     record([NewEvent(new_id(), "u", "buy", NOON, NOON, {ODD_NAME: value}) for value in VALUES], production)
 
     counted = [value for value in VALUES if isinstance(value, str | int | float)]
-    explained = explain(experiment, 0, "green", at=LATER)
+    explained = explain(experiment, 0, "green", now=LATER)
     assert (
         explained["sum"] == len({(isinstance(value, bool), value) for value in counted}) == len(counted) - 1
     )  # 1 is 1.0
@@ -174,4 +173,4 @@ def test_explanation__of_distinct_days__counts_days_in_utc(production: Environme
     offsets = (timedelta(0), -timedelta(microseconds=1), timedelta(hours=3), timedelta(hours=23, minutes=59))
     record([NewEvent(new_id(), "u", "look", at, at, {}) for at in map(midnight.__add__, offsets)], production)
 
-    assert explain(experiment, 0, "green", at=LATER)["sum"] == 2
+    assert explain(experiment, 0, "green", now=LATER)["sum"] == 2

@@ -9,8 +9,7 @@ from django.db import connection
 
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign, events_of_unknown_variants
-from experiments.models import Experiment, ResultState
-from experiments.results.archive import read_assignment_audit
+from experiments.models import Experiment
 from flags.engine.bucketing import compile_split
 from tests.conftest import NOON
 from tests.experiments.results.asking import ask
@@ -83,18 +82,6 @@ def test_audit__user_exposed_after_the_stop__counts_as_never_exposed(api, produc
     Experiment.objects.filter(pk=experiment.pk).update(status="stopped", stopped_at=stopped)
 
     assert ask(api, audit="true")["guards"]["eventsBeforeExposure"] == 1
-
-
-def test_audit__results_that_froze_before_assignments_were_kept__are_audited_by_their_exposures(production):
-    experiment = open_shop(production, [])
-    assign(experiment.pk, "wrong", "purple", NOON)
-    ResultState.objects.update_or_create(
-        experiment=experiment, defaults={"kept": {"eventsBeforeExposure": 7, "unexpectedVariants": 0}}
-    )
-    Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)
-
-    events_before_exposure, audit = read_assignment_audit(Experiment.objects.get(pk=experiment.pk))
-    assert (events_before_exposure, audit.exposures, audit.alarming) == (7, 1, 1)
 
 
 def test_events_of_unknown_variants__any_number_of_events__are_found_by_an_index_of_experiments(production):

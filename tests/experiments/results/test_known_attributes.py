@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from config.models import Environment
 from experiments.models import Experiment, Exposure, Origin
-from experiments.results import computing
+from experiments.results import analyse
 from experiments.results.analyse import known_attributes
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
@@ -46,7 +46,7 @@ def test_known_attributes__of_some_users__are_listed_once_and_sorted(experiment:
 def test_known_attributes__of_more_users_than_are_read__are_those_of_the_first_by_id(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computing, "_EXPOSURE_READ", 3)
+    monkeypatch.setattr(analyse, "_EXPOSURES_READ", 3)
     for number in (9, 3, 7, 1, 5, 2, 8, 4, 6):
         expose(experiment, number, {f"attribute {number}": number} if number > 1 else None)
     assert known_attributes(experiment) == ["attribute 2", "attribute 3", "attribute 4"]

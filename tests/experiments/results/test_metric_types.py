@@ -14,7 +14,7 @@ from experiments.exposures.recording import assign
 from experiments.lifecycle.decisions import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
-from experiments.results import frozen as frozen_results
+from experiments.results import archive, quantiles
 from experiments.results.analyse import analyse_experiment
 from experiments.results.archive import freeze
 from experiments.results.quantiles import compute_quantiles
@@ -119,7 +119,7 @@ def test_freeze__quantiles__are_computed_before_anything_is_locked(
 
     is_locked = False
     monkeypatch.setattr(quantiles, "compute_quantiles", compute)
-    monkeypatch.setattr(frozen_results, "refresh_locked", refresh)
+    monkeypatch.setattr(archive, "refresh_locked", refresh)
     if with_winner:
         stop_experiment(
             key=experiment.key, environment=experiment.environment, actor=ACTOR, at=at, winner="green", reason="-"

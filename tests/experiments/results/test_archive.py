@@ -12,7 +12,7 @@ from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
 from experiments.models import Experiment, ResultState
-from experiments.results import frozen as frozen_results
+from experiments.results import archive
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results, explain_metric
 from experiments.results.archive import freeze, refresh_results
 from tests.conftest import NOON
@@ -54,7 +54,7 @@ def test_freeze__running__refreshes_and_freezes_nothing(production: Environment)
     freeze(experiment, TWO_DAYS_LATER)
 
     assert Experiment.objects.get().frozen_at is None
-    assert ResultState.objects.get().kept is None
+    assert ResultState.objects.get().archive is None
 
 
 def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
@@ -62,13 +62,13 @@ def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
 ) -> None:
     freeze(stopped, TWO_DAYS_LATER)
     frozen = Experiment.objects.get()
-    before = explain_metric(frozen, "purchase", "green", at=TWO_DAYS_LATER)
+    before = explain_metric(frozen, "purchase", "green", now=TWO_DAYS_LATER)
     guards = analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards
     late = [make_event("seen", "v", experimentId="e", variant=variant) for variant in ("green", "purple")]
     record([*late, make_event("purchase", "v", second=2), make_event("purchase", second=0)], production)
 
     assert compute_results(frozen, TWO_DAYS_LATER)["green"] == VariantResult(1, 1)
-    assert explain_metric(frozen, "purchase", "green", at=TWO_DAYS_LATER) == before
+    assert explain_metric(frozen, "purchase", "green", now=TWO_DAYS_LATER) == before
     assert analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards == guards
     assert before["value"] == 1
 
@@ -80,7 +80,7 @@ def test_freeze__that_broke_off_while_explaining__holds_the_events_until_the_nex
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr(frozen_results, "explain_all", break_off)
+        patched.setattr(archive, "explain_all", break_off)
         with pytest.raises(RuntimeError):
             freeze(stopped, TWO_DAYS_LATER)
     assert [hold.by for hold in plan_purge(production, TWO_DAYS_LATER).holds] == ["experiment e"]
