@@ -51,13 +51,13 @@ def test_locks__of_any_two_ranks__are_refused_where_they_descend(earlier: Rank, 
 def test_locks__held_already__are_taken_again(production: Environment) -> None:
     with transaction.atomic():
         lock_environment(production)
-        take(Rank.EXPOSURE)
+        take(Rank.EXPOSURES)
         lock_environment(production)
 
 
 def test_locks__of_a_transaction_that_ended__are_forgotten(production: Environment) -> None:
     with transaction.atomic():
-        take(Rank.EXPOSURE)
+        take(Rank.EXPOSURES)
     with transaction.atomic():
         lock_environment(production)
 
@@ -65,7 +65,7 @@ def test_locks__of_a_transaction_that_ended__are_forgotten(production: Environme
 def test_locks__of_an_inner_block__are_held_until_the_transaction_ends(production: Environment) -> None:
     with transaction.atomic():
         with transaction.atomic():
-            take(Rank.EXPOSURE)
+            take(Rank.EXPOSURES)
         with pytest.raises(WrongLockOrder):
             lock_environment(production)
 
@@ -73,7 +73,7 @@ def test_locks__of_an_inner_block__are_held_until_the_transaction_ends(productio
 def test_locks__where_the_order_is_not_checked__are_taken_in_any(production: Environment, settings: Any) -> None:
     settings.CHECK_LOCK_ORDER = False
     with transaction.atomic():
-        take(Rank.EXPOSURE)
+        take(Rank.EXPOSURES)
         lock_change_log()
 
 
