@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from experiments.aggregates import quantiles
 
 from config.models import Environment
 from events.models import Event
