@@ -253,9 +253,8 @@ class _Terms:
             "row_positive": Count("value", filter=Q(value__gt=0)),
             "row_nonzero": Count("value"),
             "row_events": Sum("events"),
+            "row_other_currency": Sum("other_currency"),
         }
-        if any(map(_has_currency, self._summing.definitions.values())):
-            aggregates["row_other_currency"] = Sum("other_currency")
         for name in _FACTORS:
             if whole := self._with(name, self._whole):
                 aggregates[f"whole_{name}"] = Sum(_product(name, {}), filter=self._only(whole, self._exact))
@@ -282,7 +281,7 @@ class _Terms:
                 positive=row["row_positive"],
                 nonzero=row["row_nonzero"] if counts_nonzero else 0,
                 events=row["row_events"],
-                other_currency=row.get("row_other_currency"),
+                other_currency=row["row_other_currency"],
                 **products,
             ),
         )
@@ -305,10 +304,6 @@ class _Terms:
     def _only(self, numbers: Sequence[int], others: Collection[int]) -> Q | None:
         """Return a condition on the metrics, where the statement sums up others in another way."""
         return Q(metric__in=numbers) if others else None
-
-
-def _has_currency(definition: Definition) -> bool:
-    return any(part.currency for part in (definition.quantity, definition.denominator) if part)
 
 
 def _product(name: str, caps: Caps, convert: Callable[[Any], Any] = lambda factor: factor) -> Any:
