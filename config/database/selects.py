@@ -70,15 +70,19 @@ def insert_select(model: type[Model], select: Select) -> int:
     return _execute(f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) {select.sql}", select.params)
 
 
-def unpivoted(wide: Select, keys: Sequence[str], label: str, parts: Sequence[Part], flag: str) -> Select:
-    """Return a SELECT with a row for each part of each row of a wide one.
+def unpivoted(
+    model: type[Model], wide: Select, keys: Sequence[str], parts: Sequence[Part], names: Sequence[str]
+) -> Select:
+    """Return a SELECT of rows of a model: a row for each part of each row of a wide one.
 
-    A row has the `keys`, the number of its part as `label`, whether the part is flagged as `flag` (TRUE or NULL), and
-    the columns of all parts. Those that its part lacks are NULL.
+    A row has the `keys` of the wide row, the number of its part as `metric`, whether the part is flagged as `is_ranked`
+    (TRUE or NULL), and the columns `names`. Those that its part lacks are NULL.
     """
-    columns = (label, flag, *dict.fromkeys(name for part in parts for name in part.sources))
+    types = {name: model._meta.get_field(name).db_type(connection) for name in ("is_ranked", *names)}  # type: ignore[union-attr]
+    rows = [_Row(part, types) for part in parts]
+    columns = ("metric", *types)
     make = _lateral if connection.vendor == "postgresql" else _compound
-    return Select(make(wide, keys, parts, columns), wide.params, (*keys, *columns))
+    return Select(make(wide, keys, rows, columns), wide.params, (*keys, *columns))
 
 
 def rows_of(model: type[Row], select: Select, *, is_fenced: bool = False) -> QuerySet[Row, Row]:
@@ -131,46 +135,46 @@ class _Rows(BaseTable):
         return (*super().identity, self._select)
 
 
-def _lateral(wide: Select, keys: Sequence[str], parts: Sequence[Part], columns: Sequence[str]) -> str:
+class _Row:
+    """The expressions of one part: its columns, and whether the row is kept."""
+
+    def __init__(self, part: Part, types: Mapping[str, str | None]) -> None:
+        values = {name: _column(source) for name, source in part.sources.items()}
+        columns = {name: values.get(name, f"CAST(NULL AS {db_type})") for name, db_type in types.items()}
+        if part.is_flagged:
+            columns["is_ranked"] = "TRUE"
+        self.columns = [str(part.number), *columns.values()]
+        computed = (values[name] for name, source in part.sources.items() if not isinstance(source, str))
+        is_any = " OR ".join(f"{value} IS NOT NULL" for value in computed)
+        is_required = f"{_column(NonZero(part.required))} IS NOT NULL AND " if part.required else ""
+        self.is_kept = f"{is_required}({is_any})"
+
+
+def _lateral(wide: Select, keys: Sequence[str], rows: Sequence[_Row], columns: Sequence[str]) -> str:
     """For PostgreSQL. Citus would send a CTE through its coordinator."""
-    rows = ", ".join(f"({', '.join(_values(part, columns))}, {_is_kept(part)})" for part in parts)
+    values = ", ".join(f"({', '.join(row.columns)}, {row.is_kept})" for row in rows)
     names = ", ".join(map(_quoted, columns))
     return (
         f"SELECT {', '.join(map(_quoted, keys))}, {names} FROM ({wide.sql}) AS wide "  # noqa: S608 (names of columns)
-        f"CROSS JOIN LATERAL (VALUES {rows}) AS part ({names}, is_kept) WHERE is_kept"
+        f"CROSS JOIN LATERAL (VALUES {values}) AS part ({names}, is_kept) WHERE is_kept"
     )
 
 
-def _compound(wide: Select, keys: Sequence[str], parts: Sequence[Part], columns: Sequence[str]) -> str:
+def _compound(wide: Select, keys: Sequence[str], rows: Sequence[_Row], columns: Sequence[str]) -> str:
     """For SQLite, which has no LATERAL. A materialized CTE is computed once."""
-    named = [
-        [f"{value} AS {_quoted(name)}" for value, name in zip(_values(part, columns), columns, strict=True)]
-        for part in parts
-    ]
-    rows = " UNION ALL ".join(
-        f"SELECT {', '.join([*map(_quoted, keys), *values])} FROM wide WHERE {_is_kept(part)}"  # noqa: S608
-        for part, values in zip(parts, named, strict=True)
+    selected = " UNION ALL ".join(
+        f"SELECT {', '.join([*map(_quoted, keys), *_named(row, columns)])} FROM wide WHERE {row.is_kept}"  # noqa: S608
+        for row in rows
     )
-    return f"WITH wide AS MATERIALIZED ({wide.sql}) {rows}"
+    return f"WITH wide AS MATERIALIZED ({wide.sql}) {selected}"
 
 
-def _values(part: Part, columns: Sequence[str]) -> Iterator[str]:
-    yield str(part.number)
-    yield "TRUE" if part.is_flagged else "NULL::boolean" if connection.vendor == "postgresql" else "NULL"
-    for name in columns[2:]:
-        yield _column(part.sources.get(name))
+def _named(row: _Row, columns: Sequence[str]) -> Iterator[str]:
+    return (f"{value} AS {_quoted(name)}" for value, name in zip(row.columns, columns, strict=True))
 
 
-def _is_kept(part: Part) -> str:
-    values = [_column(source) for source in part.sources.values() if not isinstance(source, str)]
-    is_any = " OR ".join(f"{value} IS NOT NULL" for value in values)
-    return f"{_column(NonZero(part.required))} IS NOT NULL AND ({is_any})" if part.required else is_any
-
-
-def _column(source: str | NonZero | Indicator | None) -> str:
+def _column(source: str | NonZero | Indicator) -> str:
     match source:
-        case None:
-            return "NULL"
         case NonZero(column):
             return f"NULLIF(wide.{_quoted(column)}, 0)"
         case Indicator(column, value):

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django.db import NotSupportedError
@@ -254,10 +255,6 @@ class CountDistinct(Count):
     def __init__(self, value: Any, **extra: Any) -> None:
         super().__init__(value, distinct=True, **extra)
 
-    def until_each_day(self, partition: Any, day: Any) -> Any:
-        [value, *_] = self.source_expressions
-        return _DistinctInLists(_over_days(_ListOfDays(_ListOfDay(value, filter=self.filter)), partition, day))
-
 
 class Path(Aggregate):
     """The events of a user in order, from the letters of the steps of a funnel that each event meets, and its moment.
@@ -282,9 +279,6 @@ class Path(Aggregate):
         path = f"json_group_array(substr({moment} || '.000000', 1, 26) || {letters}){condition}"
         return path, [*of_moment, *of_letters, *of_condition]
 
-    def until_each_day(self, partition: Any, day: Any) -> Any:
-        return _over_days(_PathOfDays(self), partition, day)
-
 
 class StepsPassed(Func):
     """How many steps of a funnel a path passes in order.
@@ -308,15 +302,20 @@ class StepsPassed(Func):
         return f"{_STEPS_PASSED}({path})", [*params]
 
 
-def until_each_day(aggregate: Any, partition: Any, day: Any) -> Any:
-    """Return what an aggregate over the rows of single days is over all rows until the end of each day."""
-    if isinstance(aggregate, (CountDistinct, Path)):
-        return aggregate.until_each_day(partition, day)
-    return _over_days(_Total(aggregate), partition, day)
+def of_day(aggregate: Aggregate) -> Aggregate:
+    """Return the aggregate over the rows of one day from which `until_each_day` makes one over several days."""
+    if isinstance(aggregate, CountDistinct):
+        [value, *_] = aggregate.get_source_expressions()
+        return _ListOfDay(value, filter=aggregate.filter)
+    return aggregate
 
 
-def _over_days(expression: Any, partition: Any, day: Any) -> Window:
-    return Window(expression, partition_by=partition, order_by=day)
+def until_each_day(aggregate: Aggregate, values: Any, partition: Any, day: str) -> Any:
+    """Return what an aggregate is over all rows until the end of each day, given its values `of_day`."""
+    over_days = partial(Window, partition_by=partition, order_by=day)
+    if isinstance(aggregate, CountDistinct):
+        return _DistinctInLists(over_days(_ListOfDays(values)))
+    return over_days(_PathOfDays(values) if isinstance(aggregate, Path) else _Total(values))
 
 
 class _Total(Func):

@@ -194,7 +194,7 @@ def _sum_last_day(experiment: Experiment, span: timedelta, boundary: datetime, c
     of_day = stored_values(experiment.pk).filter(day=boundary.date())
     users = of_day.filter(metric=EXPOSURE, exposed_at__lt=boundary).values("user_id")
     rows = of_day.filter(metric__in=[EXPOSURE, *summing.definitions], user_id__in=users)
-    return sum_values(rows, summing, ("phase",))
+    return sum_values(rows, summing, ("phase",), has_exposures=True)
 
 
 def _with_all_others(

@@ -15,16 +15,29 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, OuterRef, QuerySet, RowRange, Subquery, Value, When, Window
+from django.db.models import (
+    Case,
+    Count,
+    DateField,
+    F,
+    IntegerField,
+    OuterRef,
+    QuerySet,
+    RowRange,
+    Subquery,
+    Value,
+    When,
+    Window,
+)
 from django.db.models.functions import Coalesce, Greatest, TruncDate
 from django.db.models.lookups import GreaterThan
 
-from config.database.selects import Part, Select, rows_of, select_of, unpivoted
+from config.database.selects import Column, Part, Select, rows_of, select_of, unpivoted
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import EXPOSURE, DayValue, Experiment, UserValue
-from experiments.results.expressions import AddSeconds, FirstDay, FloorSecond, IsOneOf, UTCDay, until_each_day
-from experiments.results.metrics import effective_day, is_of_any
+from experiments.models import EXPOSURE, DayValue, Experiment, Exposure, UserValue
+from experiments.results.expressions import AddSeconds, FirstDay, FloorSecond, IsOneOf, UTCDay, of_day, until_each_day
+from experiments.results.metrics import FIGURES, effective_day, is_of_any
 from experiments.results.sums import (
     Caps,
     ExactSums,
@@ -52,7 +65,7 @@ from experiments.results.values import (
 )
 
 _DAY = timedelta(days=1)
-_USER, _SINCE = F("user_id"), F("since")
+_USER, _SINCE = F("user_id"), "since"
 
 
 # values of days
@@ -70,16 +83,25 @@ def select_day_values(source: Source) -> Select:
     """
     names = frozenset[str]().union(*(definition.events for definition in source.definitions.values()))
     exposure = ("experiment_id", "user_id", "phase", "exposed_at")
-    rows = source.with_events(names).values(*exposure, variant_number=VARIANT_NUMBER, since=effective_day())
-    seen = {column_of(number, "seen"): _count_events(definition) for number, definition in source.definitions.items()}
-    wide = rows.annotate(**seen)
-    figures: dict[str, Any] = {}
-    for number in source.definitions:
-        figures[column_of(number, "until")] = _next_day_of(column_of(number, "seen"))
+    days = source.with_events(names).values(*exposure, variant_number=VARIANT_NUMBER, since=effective_day())
+    of_days: dict[str, Any] = {}
+    until_days: dict[str, Any] = {}
+    for number, definition in source.definitions.items():
+        seen = column_of(number, "seen")
+        of_days[seen] = _count_events(definition)
+        until_days[seen] = Column(seen, IntegerField())
+        until_days[column_of(number, "until")] = _next_day_with(Column(seen, IntegerField()))
         for name, figure in source.figures(number).items():
-            running = (until_each_day(aggregate, _USER, _SINCE) for aggregate in figure.aggregates)
-            figures[column_of(number, name)] = figure.combine(*running)
-    parts = [
+            parts = {f"{column_of(number, name)}_{place}": part for place, part in enumerate(figure.aggregates)}
+            of_days |= {column: of_day(part) for column, part in parts.items()}
+            until_each = (
+                until_each_day(part, Column(column, of_day(part).output_field), _USER, _SINCE)
+                for column, part in parts.items()
+            )
+            until_days[column_of(number, name)] = figure.combine(*until_each)
+    rows = rows_of(Exposure, select_of(days.annotate(**of_days))).annotate(since=Column(_SINCE, DateField()))
+    wide = rows.values("experiment_id", "user_id", "phase", "since", variant_number=VARIANT_NUMBER)
+    rows_of_metrics = [
         Part(
             number,
             {**sources_of(number, definition, source.figures(number)), "until": column_of(number, "until")},
@@ -89,7 +111,7 @@ def select_day_values(source: Source) -> Select:
         for number, definition in source.definitions.items()
     ]
     keys = ("experiment_id", "user_id", "variant_number", "phase", "since")
-    return unpivoted(select_of(wide.annotate(**figures)), keys, "metric", parts, flag="is_ranked")
+    return unpivoted(DayValue, select_of(wide.annotate(**until_days)), keys, rows_of_metrics, (*FIGURES, "until"))
 
 
 def _count_events(definition: Definition) -> Count:
@@ -98,9 +120,9 @@ def _count_events(definition: Definition) -> Count:
     return Count("user_id", filter=is_of_any(quantities))
 
 
-def _next_day_of(seen: str) -> Window:
-    """Return the next day on which a user has events of a metric."""
-    day = FirstDay(Case(When(GreaterThan(F(seen), 0), then=_SINCE)))
+def _next_day_with(seen: Column) -> Window:
+    """Return the next day on which a user has events of a metric, given their number on each day."""
+    day = FirstDay(Case(When(GreaterThan(seen, 0), then=F(_SINCE))))
     return Window(day, partition_by=_USER, order_by=_SINCE, frame=RowRange(start=1, end=None))
 
 
@@ -206,7 +228,7 @@ def _mature_by_day(experiment: Experiment, span: timedelta) -> Iterator[tuple[Ke
     rows = stored_values(experiment.pk).filter(metric__in=[EXPOSURE, *summing.definitions])
     exposures = UserValue.objects.filter(experiment=experiment, user_id=OuterRef("user_id"), metric=EXPOSURE)
     by_day = rows.annotate(mature_on=mature_day(Subquery(exposures.values("exposed_at")), span))
-    yield from _as_mature(sum_values(by_day, summing, ("phase", "mature_on")), span)
+    yield from _as_mature(sum_values(by_day, summing, ("phase", "mature_on"), has_exposures=True), span)
 
 
 def mature_day(exposed_at: Any, span: timedelta) -> UTCDay:
@@ -219,11 +241,11 @@ def _of_span(summing: Summing, span: timedelta) -> Summing:
 
 
 def _as_mature(sums: Grouped, span: timedelta) -> Iterator[tuple[Key, ExactSums]]:
-    for (number, variant, phase, day), of_day in sums.items():
+    for (number, variant, phase, day), changed in sums.items():
         if number == EXPOSURE:
-            yield (span, variant, phase, day), of_day
+            yield (span, variant, phase, day), changed
         elif step_of(number) is None:
-            yield (number, variant, phase, day), _of_mature(of_day)
+            yield (number, variant, phase, day), _of_mature(changed)
 
 
 def _of_mature(sums: ExactSums) -> ExactSums:

@@ -186,13 +186,17 @@ def summing_of(experiment: Experiment, caps: Caps) -> Summing:
 
 
 def sum_values(
-    rows: QuerySet[UserValue] | QuerySet[DayValue], summing: Summing, keys: Sequence[str] = ("phase", "day")
+    rows: QuerySet[UserValue] | QuerySet[DayValue],
+    summing: Summing,
+    keys: Sequence[str] = ("phase", "day"),
+    *,
+    has_exposures: bool = False,
 ) -> Grouped:
     """Return the sums over values of users, by metric, variant and these columns, without those that are all 0.
 
-    Rows of EXPOSURE are counted if there are any.
+    `has_exposures` is whether there may be rows of EXPOSURE.
     """
-    terms = _Terms(summing)
+    terms = _Terms(summing, has_exposures)
     grouped = rows.order_by().values("metric", "variant_number", *keys).annotate(**terms.aggregates())
     sums: Grouped = {}
     for row in grouped:
@@ -205,7 +209,7 @@ def sum_values(
 
 def sum_by_kind(rows: QuerySet[UserValue], summing: Summing, keys: Sequence[str] = ("phase", "day")) -> Grouped:
     """Return the same in a statement for each kind of sums, which is quicker where the rows are stored and many."""
-    sums = sum_values(rows.filter(metric=EXPOSURE), summing.of_metrics(()), keys)
+    sums = sum_values(rows.filter(metric=EXPOSURE), summing.of_metrics(()), keys, has_exposures=True)
     for kind in summing.by_kind():
         sums |= sum_values(rows.filter(metric__in=[*kind.definitions]), kind, keys)
     return sums
@@ -234,18 +238,18 @@ _CAPPED = ("value", "value_before")
 class _Terms:
     """The aggregates over the values of several metrics in one statement, and what they say of each metric."""
 
-    def __init__(self, summing: Summing) -> None:
-        self._summing = summing
+    def __init__(self, summing: Summing, has_exposures: bool) -> None:
+        self._summing, self._has_exposures = summing, has_exposures
         self._whole = {number for number in summing.definitions if summing.is_whole(number)}
         self._exact = summing.definitions.keys() - self._whole
         self._steps = max((len(definition.steps) for definition in summing.definitions.values()), default=0)
 
     def aggregates(self) -> dict[str, Any]:
         """Return the aggregates by name. Values that are 0 are NULL, and cost nothing."""
-        aggregates: dict[str, Any] = {
-            "row_users": Count("user_id"),
-            "row_several": Count("user_id", filter=Q(in_several_variants=True)),
-        }
+        aggregates: dict[str, Any] = {}
+        if self._has_exposures:
+            several = Count("user_id", filter=Q(in_several_variants=True))
+            aggregates |= {"row_users": Count("user_id"), "row_several": several}
         if not self._summing.definitions:
             return aggregates
         aggregates |= {

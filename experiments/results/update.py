@@ -179,7 +179,7 @@ class Update:
         return sum_day_values(rows, self.summing.of_metrics(metrics))
 
     def _sum(self, values: QuerySet[UserValue]) -> Grouped:
-        return sum_values(values, self.summing)
+        return sum_values(values, self.summing, has_exposures=True)
 
     def _sum_days(self, days: QuerySet[DayValue]) -> Grouped:
         metrics = self.state.daily_metrics

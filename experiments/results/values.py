@@ -33,7 +33,7 @@ from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure, UserValue
 from experiments.results.expressions import AddSeconds, FloorSecond, IsOneOf, IsTrue, UTCDay
-from experiments.results.metrics import ZERO, Figure, figures_of, is_of_any
+from experiments.results.metrics import FIGURES, ZERO, Figure, figures_of, is_of_any
 
 _CLOCK_SKEW = timedelta(days=1)
 """By the clock of another host, an exposure may be a little before the start."""
@@ -197,7 +197,7 @@ def select_values(source: Source) -> Select:
         for number, definition in source.definitions.items()
     ]
     keys = ("experiment_id", "user_id", "variant_number", "phase", *source.keys)
-    return unpivoted(select_of(wide), keys, "metric", parts, flag="is_ranked")
+    return unpivoted(UserValue, select_of(wide), keys, parts, FIGURES)
 
 
 def column_of(number: int, name: str) -> str:
