@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-LAST_EXEMPT: Mapping[str, str] = {
-    "config": "0008_webhooks",
-    "events": "0005_doubted_reports",
-    "experiments": "0023_comments",
-    "flags": "0007_kill_switches",
-}
-"""The last migration of each app that landed before there was this check. What has landed is never edited."""
-
 ACCEPTED: Mapping[tuple[str, str], str] = {}
 """Migrations that the linter refuses, by app and name, and why each is safe all the same. For example, one drops a
 column that the release before does not use any more.
@@ -51,16 +43,14 @@ def main() -> int:
     return int(bool(unsafe))
 
 
-def find_unsafe_migrations(
-    exempt: Mapping[str, str] = LAST_EXEMPT, accepted: Mapping[tuple[str, str], str] = ACCEPTED
-) -> list[str]:
-    """Return the migrations after those that are exempt which the linter refuses. It prints what it finds in each."""
+def find_unsafe_migrations(accepted: Mapping[tuple[str, str], str] = ACCEPTED) -> list[str]:
+    """Return the migrations that the linter refuses and nobody accepted. It prints what it finds in each."""
     from django_migration_linter import MigrationLinter  # noqa: PLC0415 (it reads the settings)
 
     linter = MigrationLinter(str(ROOT), no_cache=True, all_warnings_as_errors=True, quiet=["ok"])
     unsafe: list[str] = []
     for (app, name), migration in sorted(linter.migration_loader.disk_migrations.items()):
-        if not _is_of_project(migration) or name <= exempt.get(app, "") or (app, name) in accepted:
+        if not _is_of_project(migration) or (app, name) in accepted:
             continue
         linter.reset_counters()
         linter.lint_migration(migration)

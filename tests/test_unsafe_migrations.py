@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from flags import migrations
-from tests.migrations import ACCEPTED, LAST_EXEMPT, find_unsafe_migrations
+from tests.migrations import ACCEPTED, find_unsafe_migrations
 from tests.repository import ROOT, checksums
 
 pytestmark = [
@@ -108,7 +108,7 @@ def test_migration__accepted_with_a_reason__is_not_named(add_migration: AddMigra
     assert find_unsafe_migrations(accepted={("flags", NAME): "Nothing has used it since the release before."}) == []
 
 
-def test_exempt_and_accepted__name_migrations_that_there_are() -> None:
+def test_accepted__name_migrations_that_there_are() -> None:
     names = {(Path(file).parts[0], Path(file).stem) for file in checksums(ROOT)}
-    assert {*LAST_EXEMPT.items(), *ACCEPTED} <= names
+    assert ACCEPTED.keys() <= names
     assert all(ACCEPTED.values())

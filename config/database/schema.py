@@ -9,13 +9,35 @@ from django.apps import apps
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+FIRST = "0001_first_release"
+"""The first migration of each app, where upgrades begin. Those of databases made before it were replaced."""
+
+_HOW_TO_MOVE = (
+    "The database was made before version 0.1.0 and cannot be migrated, so write its content to files with the old "
+    "code (`manage.py export_flags` and `export_events`), make a new database with this version (`manage.py migrate`), "
+    "and read the files (`manage.py import_flags` and `import_events`), as the page Upgrading of the guide describes"
+)
+
 
 class SchemaIsBehind(Exception):
     """Migrations of this code are not applied; the message names them. Newer migrations do no harm."""
 
 
+class SchemaWasReplaced(SchemaIsBehind):
+    """The database has migrations from before the first release; the message says how to move."""
+
+
+def require_migratable() -> None:
+    """Raise SchemaWasReplaced if the database was made before the first release."""
+    applied = MigrationRecorder(connection).applied_migrations()
+    own = {app for app, name in _own() if name == FIRST}
+    if any(app in own and (app, FIRST) not in applied for app, _ in applied):
+        raise SchemaWasReplaced(_HOW_TO_MOVE)
+
+
 def require_schema() -> None:
     """Raise SchemaIsBehind if the database lacks migrations that this code contains."""
+    require_migratable()
     if missing := missing_migrations():
         names = ", ".join(f"{app}.{name}" for app, name in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""

@@ -12,7 +12,7 @@ from django.db import Error, connection
 from django.utils import timezone
 
 from config.database.outages import first_line
-from config.database.schema import SchemaIsBehind, require_schema
+from config.database.schema import SchemaIsBehind, SchemaWasReplaced, require_schema
 from config.doctor.examinations import Finding, Options, error, ok, register, warning
 from config.models import Change
 
@@ -39,6 +39,8 @@ def examine_database(_: Options) -> Iterator[Finding]:
     try:
         require_schema()
         yield ok("All migrations of this version are applied.")
+    except SchemaWasReplaced as problem:
+        yield error(f"{problem}.", "Until then, run the code that made it.")
     except SchemaIsBehind as problem:
         yield error(f"{problem}.", "Start the server after that, or start it with `serve --migrate`.")
     yield from _examine_postgresql() if connection.vendor == "postgresql" else _examine_sqlite()

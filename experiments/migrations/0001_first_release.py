@@ -10,6 +10,44 @@ import config.documents
 import experiments.models.fields
 
 
+def _key(*columns):
+    return models.CompositePrimaryKey(*columns, blank=True, editable=False, primary_key=True, serialize=False)
+
+
+def _experiment(related_name):
+    return models.ForeignKey(
+        db_constraint=False,
+        db_index=False,
+        on_delete=django.db.models.deletion.PROTECT,
+        related_name=related_name,
+        to="experiments.experiment",
+    )
+
+
+_SUMS = [
+    ("users", models.IntegerField(default=0)),
+    ("in_several_variants", models.IntegerField(default=0)),
+    ("positive", models.IntegerField(default=0)),
+    ("nonzero", models.IntegerField(default=0)),
+    ("value", experiments.models.fields.ExactField(default=0)),
+    ("value_squared", experiments.models.fields.ExactField(default=0)),
+    ("denominator", experiments.models.fields.ExactField(default=0)),
+    ("denominator_squared", experiments.models.fields.ExactField(default=0)),
+    ("value_denominator", experiments.models.fields.ExactField(default=0)),
+    ("value_before", experiments.models.fields.ExactField(default=0)),
+    ("value_before_squared", experiments.models.fields.ExactField(default=0)),
+    ("value_value_before", experiments.models.fields.ExactField(default=0)),
+    ("denominator_before", experiments.models.fields.ExactField(default=0)),
+    ("denominator_before_squared", experiments.models.fields.ExactField(default=0)),
+    ("value_before_denominator_before", experiments.models.fields.ExactField(default=0)),
+    ("value_denominator_before", experiments.models.fields.ExactField(default=0)),
+    ("denominator_value_before", experiments.models.fields.ExactField(default=0)),
+    ("denominator_denominator_before", experiments.models.fields.ExactField(default=0)),
+    ("events", models.BigIntegerField(default=0)),
+    ("other_currency", models.BigIntegerField(default=0)),
+]
+
+
 class Migration(migrations.Migration):
     initial = True
 
@@ -157,19 +195,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="DayValue",
             fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "experiment_id",
-                        "user_id",
-                        "metric",
-                        "since",
-                        blank=True,
-                        editable=False,
-                        primary_key=True,
-                        serialize=False,
-                    ),
-                ),
+                ("pk", _key("experiment_id", "user_id", "metric", "since")),
                 ("value", models.FloatField(null=True)),
                 ("denominator", models.FloatField(null=True)),
                 ("value_before", models.FloatField(null=True)),
@@ -184,73 +210,21 @@ class Migration(migrations.Migration):
                 ("steps", models.SmallIntegerField(null=True)),
                 ("is_ranked", models.BooleanField(null=True)),
                 ("user_id", models.CharField(max_length=200)),
-                (
-                    "experiment",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="day_values",
-                        to="experiments.experiment",
-                    ),
-                ),
+                ("experiment", _experiment("day_values")),
             ],
         ),
         migrations.CreateModel(
             name="DailySums",
             fields=[
-                ("users", models.IntegerField(default=0)),
-                ("in_several_variants", models.IntegerField(default=0)),
-                ("positive", models.IntegerField(default=0)),
-                ("nonzero", models.IntegerField(default=0)),
-                ("value", experiments.models.fields.ExactField(default=0)),
-                ("value_squared", experiments.models.fields.ExactField(default=0)),
-                ("denominator", experiments.models.fields.ExactField(default=0)),
-                ("denominator_squared", experiments.models.fields.ExactField(default=0)),
-                ("value_denominator", experiments.models.fields.ExactField(default=0)),
-                ("value_before", experiments.models.fields.ExactField(default=0)),
-                ("value_before_squared", experiments.models.fields.ExactField(default=0)),
-                ("value_value_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_before_squared", experiments.models.fields.ExactField(default=0)),
-                ("value_before_denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("value_denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_value_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("events", models.BigIntegerField(default=0)),
-                ("other_currency", models.BigIntegerField(default=0)),
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "experiment_id",
-                        "metric",
-                        "variant",
-                        "phase",
-                        "day",
-                        blank=True,
-                        editable=False,
-                        primary_key=True,
-                        serialize=False,
-                    ),
-                ),
+                *_SUMS,
+                ("pk", _key("experiment_id", "metric", "variant", "phase", "day")),
                 ("metric", models.SmallIntegerField()),
                 ("variant", models.CharField(max_length=100)),
                 ("phase", models.SmallIntegerField()),
                 ("day", models.DateField()),
-                (
-                    "experiment",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="daily_sums",
-                        to="experiments.experiment",
-                    ),
-                ),
+                ("experiment", _experiment("daily_sums")),
             ],
-            options={
-                "abstract": False,
-            },
+            options={"abstract": False},
         ),
         migrations.CreateModel(
             name="Comment",
@@ -292,12 +266,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Exposure",
             fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "experiment_id", "user_id", blank=True, editable=False, primary_key=True, serialize=False
-                    ),
-                ),
+                ("pk", _key("experiment_id", "user_id")),
                 ("user_id", models.CharField(max_length=200)),
                 ("variant", models.CharField(max_length=100)),
                 ("exposed_at", models.DateTimeField()),
@@ -468,18 +437,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="UserValue",
             fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "experiment_id",
-                        "user_id",
-                        "metric",
-                        blank=True,
-                        editable=False,
-                        primary_key=True,
-                        serialize=False,
-                    ),
-                ),
+                ("pk", _key("experiment_id", "user_id", "metric")),
                 ("value", models.FloatField(null=True)),
                 ("denominator", models.FloatField(null=True)),
                 ("value_before", models.FloatField(null=True)),
@@ -495,73 +453,21 @@ class Migration(migrations.Migration):
                 ("in_several_variants", models.BooleanField(null=True)),
                 ("is_ranked", models.BooleanField(null=True)),
                 ("user_id", models.CharField(max_length=200)),
-                (
-                    "experiment",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="values",
-                        to="experiments.experiment",
-                    ),
-                ),
+                ("experiment", _experiment("values")),
             ],
         ),
         migrations.CreateModel(
             name="VariantSums",
             fields=[
-                ("users", models.IntegerField(default=0)),
-                ("in_several_variants", models.IntegerField(default=0)),
-                ("positive", models.IntegerField(default=0)),
-                ("nonzero", models.IntegerField(default=0)),
-                ("value", experiments.models.fields.ExactField(default=0)),
-                ("value_squared", experiments.models.fields.ExactField(default=0)),
-                ("denominator", experiments.models.fields.ExactField(default=0)),
-                ("denominator_squared", experiments.models.fields.ExactField(default=0)),
-                ("value_denominator", experiments.models.fields.ExactField(default=0)),
-                ("value_before", experiments.models.fields.ExactField(default=0)),
-                ("value_before_squared", experiments.models.fields.ExactField(default=0)),
-                ("value_value_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_before_squared", experiments.models.fields.ExactField(default=0)),
-                ("value_before_denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("value_denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_value_before", experiments.models.fields.ExactField(default=0)),
-                ("denominator_denominator_before", experiments.models.fields.ExactField(default=0)),
-                ("events", models.BigIntegerField(default=0)),
-                ("other_currency", models.BigIntegerField(default=0)),
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "experiment_id",
-                        "metric",
-                        "variant",
-                        "phase",
-                        "day",
-                        blank=True,
-                        editable=False,
-                        primary_key=True,
-                        serialize=False,
-                    ),
-                ),
+                *_SUMS,
+                ("pk", _key("experiment_id", "metric", "variant", "phase", "day")),
                 ("metric", models.SmallIntegerField()),
                 ("variant", models.CharField(max_length=100)),
                 ("phase", models.SmallIntegerField()),
                 ("day", models.DateField()),
-                (
-                    "experiment",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="sums",
-                        to="experiments.experiment",
-                    ),
-                ),
+                ("experiment", _experiment("sums")),
             ],
-            options={
-                "abstract": False,
-            },
+            options={"abstract": False},
         ),
         migrations.CreateModel(
             name="Calibration",
@@ -675,7 +581,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="uservalue",
-            index=models.Index(fields=["experiment", "day"], name="value_by_day"),
+            index=models.Index(fields=["experiment", "metric", "day"], name="value_by_day"),
         ),
         migrations.AddIndex(
             model_name="uservalue",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError, connection
 from django.db.migrations.recorder import MigrationRecorder
@@ -106,9 +107,9 @@ def test_explain__defect__is_not(error: Exception) -> None:
 
 @pytest.mark.django_db
 def test_explain__statement_that_fails_in_an_old_schema__is_said_unless_the_command_migrates() -> None:
-    MigrationRecorder(connection).record_unapplied("events", "0004_arrival")
+    MigrationRecorder(connection).record_unapplied("events", "0001_first_release")
     words = program.explain(ProgrammingError("no such column"), needs_schema=True)
-    assert words == "The database lacks the migrations events.0004_arrival; run `manage.py migrate`."
+    assert words == "The database lacks the migrations events.0001_first_release; run `manage.py migrate`."
     assert program.explain(ProgrammingError("no such column"), needs_schema=False) is None
 
 
@@ -156,13 +157,33 @@ def started(settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 @pytest.mark.django_db
 def test_serve__migrations_missing__is_refused_and_the_command_named(started: list[bool]) -> None:
-    MigrationRecorder(connection).record_unapplied("events", "0004_arrival")
+    MigrationRecorder(connection).record_unapplied("events", "0001_first_release")
     with pytest.raises(CommandError) as refused:
         call_command("serve", port=0, stdout=StringIO())
     assert str(refused.value) == (
-        "The database lacks the migrations events.0004_arrival; run `manage.py migrate`, or serve with --migrate."
+        "The database lacks the migrations events.0001_first_release; run `manage.py migrate`, or serve with --migrate."
     )
     assert not started
+
+
+@pytest.mark.django_db
+def test_commands__database_made_before_the_first_release__say_how_to_move_and_change_nothing(
+    started: list[bool],
+) -> None:
+    recorder = MigrationRecorder(connection)
+    for app in ("config", "events", "experiments", "flags"):
+        recorder.record_unapplied(app, "0001_first_release")
+        recorder.record_applied(app, "0001_initial")
+    before, tables = recorder.applied_migrations().keys(), connection.introspection.table_names()
+    for command in (["migrate"], ["setup"], ["serve"], ["serve", "--migrate"]):
+        with pytest.raises(CommandError) as refused:
+            call_command(*command, **({"port": 0} if command[0] == "serve" else {}), stdout=StringIO())
+        [sentence] = str(refused.value).splitlines()
+        assert sentence.startswith("The database was made before version 0.1.0 and cannot be migrated, so write its")
+        assert ". " not in sentence
+    assert (recorder.applied_migrations().keys(), connection.introspection.table_names()) == (before, tables)
+    assert not started
+    assert not User.objects.exists()
 
 
 @pytest.mark.django_db
@@ -175,8 +196,8 @@ def test_serve__newer_migrations_applied__serves(started: list[bool]) -> None:
 @pytest.mark.django_db
 def test_serve__asked_to_migrate__does_so_first(started: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("events", "0004_arrival")
-    monkeypatch.setattr(serve, "migrate", lambda _: recorder.record_applied("events", "0004_arrival"))
+    recorder.record_unapplied("events", "0001_first_release")
+    monkeypatch.setattr(serve, "migrate", lambda _: recorder.record_applied("events", "0001_first_release"))
     call_command("serve", "--migrate", port=0, stdout=StringIO())
     assert started
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
+
+from config.database.schema import SchemaWasReplaced, require_migratable
 
 MOST_SECONDS = 600
 """As long as the longest statements may use a table, by default."""
@@ -17,6 +20,10 @@ SECONDS_BETWEEN_TRIES = 3.0
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            require_migratable()
+        except SchemaWasReplaced as error:
+            raise CommandError(f"{error}.") from error
         deadline = time.monotonic() + MOST_SECONDS
         while True:
             try:

@@ -12,7 +12,7 @@ from django.db import Error, connection
 
 from config import signal_file
 from config.database.outages import is_outage
-from config.database.schema import SchemaIsBehind, require_schema
+from config.database.schema import SchemaIsBehind, SchemaWasReplaced, require_schema
 from config.database.timeouts import limit_process, long_statements
 from config.management.migrating import migrate
 from config.management.program import words_of
@@ -67,6 +67,8 @@ class Command(BaseCommand):
                 with long_statements():  # as in the command: an index of a large table takes minutes
                     migrate(self.stdout)
             require_schema()
+        except SchemaWasReplaced as error:
+            raise CommandError(f"{error}.") from error
         except SchemaIsBehind as error:
             raise CommandError(f"{error}, or serve with --migrate.") from error
         except Error as error:

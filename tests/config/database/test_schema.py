@@ -8,7 +8,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from config.database import schema
-from config.database.schema import SchemaIsBehind, missing_migrations, require_schema
+from config.database.schema import FIRST, SchemaIsBehind, SchemaWasReplaced, missing_migrations, require_schema
 
 pytestmark = pytest.mark.django_db
 
@@ -24,9 +24,11 @@ def test_require_schema__all_applied__says_nothing() -> None:
 
 def test_require_schema__some_missing__names_them() -> None:
     recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("events", "0004_arrival")
-    recorder.record_unapplied("flags", "0004_usage")
-    with pytest.raises(SchemaIsBehind, match=r"lacks the migrations events\.0004_arrival, flags\.0004_usage; run"):
+    recorder.record_unapplied("events", FIRST)
+    recorder.record_unapplied("flags", FIRST)
+    with pytest.raises(
+        SchemaIsBehind, match=r"lacks the migrations events\.0001_first_release, flags\.0001_first_release; run"
+    ):
         require_schema()
 
 
@@ -39,3 +41,13 @@ def test_require_schema__many_missing__names_a_few() -> None:
 def test_require_schema__newer_ones_applied__says_nothing() -> None:
     MigrationRecorder(connection).record_applied("events", "9999_of_a_newer_version")
     require_schema()
+
+
+def test_require_schema__made_before_the_first_release__says_how_to_move() -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("flags", FIRST)
+    recorder.record_applied("flags", "0001_initial")
+    with pytest.raises(
+        SchemaWasReplaced, match=r"before version 0\.1\.0 .*\(`manage\.py export_flags` and `export_events`"
+    ):
+        require_schema()

@@ -87,9 +87,9 @@ def test_doctor__database_away__says_so_and_looks_at_the_rest(monkeypatch: pytes
 
 
 def test_doctor__missing_migration__is_named() -> None:
-    MigrationRecorder(connection).record_unapplied("events", "0004_arrival")
+    MigrationRecorder(connection).record_unapplied("events", "0001_first_release")
     [problem] = problems("database")
-    assert problem.startswith("The database lacks the migrations events.0004_arrival; run `manage.py migrate`")
+    assert problem.startswith("The database lacks the migrations events.0001_first_release; run `manage.py migrate`")
 
 
 @pytest.mark.parametrize(
