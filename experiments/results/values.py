@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -53,9 +53,9 @@ def lookback_of(experiment: Experiment) -> timedelta:
 
 
 def earliest_event(experiment: Experiment) -> datetime:
-    """Return the moment before which no event matters to a started experiment."""
-    assert experiment.started_at is not None  # noqa: S101 (drafts have no values)
-    return experiment.started_at - lookback_of(experiment) - _CLOCK_SKEW
+    """Return the moment before which no event matters to an experiment. To a draft, none matters."""
+    started_at = experiment.started_at or datetime.max.replace(tzinfo=UTC)
+    return started_at - lookback_of(experiment) - _CLOCK_SKEW
 
 
 def exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
@@ -169,7 +169,7 @@ class Source:
 
 
 def source_of(experiment: Experiment) -> Source:
-    """Return what the values of a started experiment are computed from."""
+    """Return what the values of an experiment are computed from; no user was exposed to a draft."""
     return Source(
         exposures=exposed_users(experiment),
         definitions=dict(enumerate(definitions_of(experiment))),
