@@ -20,8 +20,6 @@ IN_ONE_PASS = {
     "work_mem": "256MB",
 }
 """For the rows of all users: one scan of each table, joined by a hash table."""
-IN_ONE_HASHED_PASS = {**IN_ONE_PASS, "enable_sort": "off"}
-"""The same for statements that need no order: groups are made by a hash table, too."""
 WITHOUT_JIT = {"jit": "off"}
 """Compiling many sums takes longer than computing them."""
 

@@ -5,7 +5,7 @@ All values are parameters of the querysets. What is put together here are names 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -78,11 +78,18 @@ def unpivoted(
     A row has the `keys` of the wide row, the number of its part as `metric`, whether the part is flagged as `is_ranked`
     (TRUE or NULL), and the columns `names`. Those that its part lacks are NULL.
     """
-    types = {name: model._meta.get_field(name).db_type(connection) for name in ("is_ranked", *names)}  # type: ignore[union-attr]
-    rows = [_Row(part, types) for part in parts]
-    columns = ("metric", *types)
-    make = _lateral if connection.vendor == "postgresql" else _compound
-    return Select(make(wide, keys, rows, columns), wide.params, (*keys, *columns))
+    fields: list[Any] = [model._meta.get_field(name) for name in names]
+    columns = {field.name: _by_part(parts, field.name, field.db_type(connection)) for field in fields}
+    columns["is_ranked"] = _case({part.number: "TRUE" for part in parts if part.is_flagged}, "boolean")
+    columns["metric"] = "part.number"
+    selected = [*map(_quoted, keys), *(f"{value} AS {_quoted(name)}" for name, value in columns.items())]
+    numbers = " UNION ALL ".join(f"SELECT {part.number} AS number" for part in parts)
+    is_kept = _case({part.number: _is_kept(part) for part in parts}, "boolean")
+    sql = (
+        f"SELECT {', '.join(selected)} FROM ({wide.sql}) AS wide "  # noqa: S608 (names of columns)
+        f"CROSS JOIN ({numbers}) AS part WHERE {is_kept}"
+    )
+    return Select(sql, wide.params, (*keys, *columns))
 
 
 def rows_of(model: type[Row], select: Select, *, is_fenced: bool = False) -> QuerySet[Row, Row]:
@@ -135,42 +142,23 @@ class _Rows(BaseTable):
         return (*super().identity, self._select)
 
 
-class _Row:
-    """The expressions of one part: its columns, and whether the row is kept."""
-
-    def __init__(self, part: Part, types: Mapping[str, str | None]) -> None:
-        values = {name: _column(source) for name, source in part.sources.items()}
-        columns = {name: values.get(name, f"CAST(NULL AS {db_type})") for name, db_type in types.items()}
-        if part.is_flagged:
-            columns["is_ranked"] = "TRUE"
-        self.columns = [str(part.number), *columns.values()]
-        computed = (values[name] for name, source in part.sources.items() if not isinstance(source, str))
-        is_any = " OR ".join(f"{value} IS NOT NULL" for value in computed)
-        is_required = f"{_column(NonZero(part.required))} IS NOT NULL AND " if part.required else ""
-        self.is_kept = f"{is_required}({is_any})"
+def _by_part(parts: Sequence[Part], name: str, db_type: str) -> str:
+    return _case({part.number: _column(part.sources[name]) for part in parts if name in part.sources}, db_type)
 
 
-def _lateral(wide: Select, keys: Sequence[str], rows: Sequence[_Row], columns: Sequence[str]) -> str:
-    """For PostgreSQL. Citus would send a CTE through its coordinator."""
-    values = ", ".join(f"({', '.join(row.columns)}, {row.is_kept})" for row in rows)
-    names = ", ".join(map(_quoted, columns))
-    return (
-        f"SELECT {', '.join(map(_quoted, keys))}, {names} FROM ({wide.sql}) AS wide "  # noqa: S608 (names of columns)
-        f"CROSS JOIN LATERAL (VALUES {values}) AS part ({names}, is_kept) WHERE is_kept"
-    )
+def _case(by_number: Mapping[int, str], db_type: str) -> str:
+    """Return the expression of each part by its number, else NULL.
+
+    A row of VALUES for each part would read better, but PostgreSQL prepares its expressions again for each wide row.
+    """
+    whens = " ".join(f"WHEN {number} THEN {expression}" for number, expression in by_number.items())
+    return f"CASE part.number {whens} END" if whens else f"CAST(NULL AS {db_type})"
 
 
-def _compound(wide: Select, keys: Sequence[str], rows: Sequence[_Row], columns: Sequence[str]) -> str:
-    """For SQLite, which has no LATERAL. A materialized CTE is computed once."""
-    selected = " UNION ALL ".join(
-        f"SELECT {', '.join([*map(_quoted, keys), *_named(row, columns)])} FROM wide WHERE {row.is_kept}"  # noqa: S608
-        for row in rows
-    )
-    return f"WITH wide AS MATERIALIZED ({wide.sql}) {selected}"
-
-
-def _named(row: _Row, columns: Sequence[str]) -> Iterator[str]:
-    return (f"{value} AS {_quoted(name)}" for value, name in zip(row.columns, columns, strict=True))
+def _is_kept(part: Part) -> str:
+    values = (_column(source) for source in part.sources.values() if not isinstance(source, str))
+    is_any = " OR ".join(f"{value} IS NOT NULL" for value in values)
+    return f"{_column(NonZero(part.required))} IS NOT NULL AND ({is_any})" if part.required else is_any
 
 
 def _column(source: str | NonZero | Indicator) -> str:

@@ -162,13 +162,6 @@ class Summing:
         chosen = {number: self.definitions[number] for number in numbers}
         return Summing(chosen, self.caps, self.variants, self.has_history)
 
-    def by_kind(self) -> list[Summing]:
-        """Return the metrics of each kind of sums on their own: one statement for each reads all users quicker."""
-        kinds: dict[tuple[bool, bool], list[int]] = {}
-        for number, definition in self.definitions.items():
-            kinds.setdefault((self.is_whole(number), definition.denominator is not None), []).append(number)
-        return [self.of_metrics(numbers) for numbers in kinds.values()]
-
     def is_whole(self, number: int) -> bool:
         """Return whether all values of users are whole numbers, which floats sum exactly."""
         definition = self.definitions[number]
@@ -204,14 +197,6 @@ def sum_values(
         for number, summed in terms.read(row):
             if summed:
                 sums[(number, variant, *(row[key] for key in keys))] = summed
-    return sums
-
-
-def sum_by_kind(rows: QuerySet[UserValue], summing: Summing, keys: Sequence[str] = ("phase", "day")) -> Grouped:
-    """Return the same in a statement for each kind of sums, which is quicker where the rows are stored and many."""
-    sums = sum_values(rows.filter(metric=EXPOSURE), summing.of_metrics(()), keys, has_exposures=True)
-    for kind in summing.by_kind():
-        sums |= sum_values(rows.filter(metric__in=[*kind.definitions]), kind, keys)
     return sums
 
 

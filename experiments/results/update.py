@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from django.db.models import Q, QuerySet, Sum
 
 from config.database.locks import keep_snapshots_from_beginning
-from config.database.planning import BY_INDEX, IN_ONE_HASHED_PASS, IN_ONE_PASS, planned
+from config.database.planning import BY_INDEX, IN_ONE_PASS, planned
 from config.database.selects import insert_select
 from config.database.two_phases import commit_in_two_phases
 from events.counts.storage import quarter_of
@@ -27,7 +27,6 @@ from experiments.results.sums import (
     Grouped,
     Summing,
     store_change,
-    sum_by_kind,
     sum_values,
     summing_of,
 )
@@ -80,7 +79,7 @@ class Update:
         for model in (UserValue, VariantSums, DayValue, DailySums):
             model._default_manager.filter(experiment=self.experiment).delete()
         if is_quicker_in_one_pass(self.experiment, exposed_users(self.experiment).count()):
-            with planned(**IN_ONE_HASHED_PASS):
+            with planned(**IN_ONE_PASS):
                 self._insert(None)
         else:
             for users in _chunks(exposed_users(self.experiment).values_list("user_id", flat=True)):
@@ -171,7 +170,7 @@ class Update:
 
     def sums_of_values(self) -> Grouped:
         """Return the sums over all stored values, with the caps in force."""
-        return sum_by_kind(stored_values(self.experiment.pk), self.summing)
+        return self._sum(stored_values(self.experiment.pk))
 
     def sums_of_days(self, metrics: Collection[int]) -> Grouped:
         """Return by how much the sums of these metrics change on each day, over all stored values of days."""

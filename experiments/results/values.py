@@ -197,7 +197,8 @@ def select_values(source: Source) -> Select:
         for number, definition in source.definitions.items()
     ]
     keys = ("experiment_id", "user_id", "variant_number", "phase", *source.keys)
-    return unpivoted(UserValue, select_of(wide), keys, parts, FIGURES)
+    # In the order of the primary key, rows are stored in less time, and their index is smaller.
+    return unpivoted(UserValue, select_of(wide.order_by("user_id")), keys, parts, FIGURES)
 
 
 def column_of(number: int, name: str) -> str:
@@ -224,7 +225,7 @@ def select_exposures(source: Source, experiment: Experiment) -> Select:
         metric=Value(EXPOSURE, IntegerField()),
         in_several_variants=several,
     )
-    return select_of(rows)
+    return select_of(rows.order_by("user_id"))
 
 
 def is_ranked(definition: Definition) -> bool:

@@ -23,7 +23,7 @@ from tests.benchmarks.in_process import seconds_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-USERS, EVENTS, NEW_EVENTS, EVENTS_A_USER = 1_000_000, 10_000_000, 100_000, 10
+USERS, EVENTS, NEW_EVENTS, BUSY_EVENTS = 1_000_000, 10_000_000, 100_000, 1_000_000
 ROUNDS = 5
 NOW = datetime(2026, 2, 5, 12, tzinfo=UTC)
 """The moment of reading. Some users are not mature then: the last of them came a week before."""
@@ -68,7 +68,7 @@ _NEW_EVENTS = f"""
         SELECT n, (ARRAY['purchase', 'basket', 'basket', 'search', 'search', 'search', 'view', 'view', 'view', 'view'])
                 [1 + abs(hashint4(n)::bigint) %% 10] AS name,
             timestamptz '2026-02-27 00:00Z' + n * interval '1 second' AS moment
-        FROM generate_series(1, {NEW_EVENTS}) AS n
+        FROM generate_series(1, %(events)s::int) AS n
     ) AS made
 """
 _COUNTS = """
@@ -102,10 +102,8 @@ def main() -> None:
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
     from experiments.results.analyse import analyse_experiment  # noqa: PLC0415
-    from experiments.results.check import sums_from_scratch  # noqa: PLC0415
     from experiments.results.refresh import refresh  # noqa: PLC0415
-    from experiments.results.sums import read_caps  # noqa: PLC0415
-    from tests.benchmarks.naive import compute_naively  # noqa: PLC0415
+    from tests.benchmarks.naive import compute_in_two_levels, compute_naively  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
@@ -118,27 +116,53 @@ def main() -> None:
     experiment = start_experiment(started_at=datetime(2026, 1, 1, tzinfo=UTC), **whose)
 
     taken = {"filling": seconds_of(lambda: fill(experiment))}
-    taken["first fold"] = seconds_of(lambda: refresh(experiment, NOW))
+    run("VACUUM (ANALYZE)")
+    taken["everything"] = seconds_of(lambda: refresh(experiment, NOW))
     run("VACUUM (ANALYZE)")
     analyse_experiment(experiment, NOW)  # the first one loads the statistics
-    caps, scratch, totals = read_caps(experiment), [], []
-    for at in range(ROUNDS):
-        scratch.append(seconds_of(lambda: sums_from_scratch(experiment, caps)))
-        totals.append(seconds_of(lambda: analyse_experiment(experiment, NOW)))
-        if at == ROUNDS // 2:
+    nothing_new, two_levels, everything = [], [], []
+    for index in range(ROUNDS):
+        nothing_new.append(seconds_of(lambda: analyse_experiment(experiment, NOW)))
+        two_levels.append(seconds_of(lambda: compute_in_two_levels(experiment, NOW)))
+        everything.append(seconds_of(lambda: compute_again(experiment)))
+        if index == ROUNDS // 2:
             begun = perf_counter()
             naive = compute_naively(experiment, NOW)
             taken["naive"] = perf_counter() - begun
             check_agreement(experiment, naive)
-    taken |= {"from scratch": median(scratch), "from totals": median(totals)}
-    some = NEW_EVENTS // EVENTS_A_USER
-    rounds = [fold_new_events(experiment, first=at * some, users=some) for at in range(ROUNDS)]
-    taken["new events of few users"] = median(rounds)
-    taken["new events each of another user"] = fold_new_events(experiment, first=0, users=NEW_EVENTS)
+            check_agreement(experiment, compute_in_two_levels(experiment, NOW))
+    taken |= {"everything": median(everything), "two levels": median(two_levels), "nothing new": median(nothing_new)}
+    run("VACUUM (ANALYZE)")
+    users = Users()
+    for number in (1, 1_000):
+        rounds = [refresh_after(experiment, users.next(number), number) for _ in range(ROUNDS)]
+        taken[f"refresh of {number}"] = median(rounds)
+    taken[f"refresh of {NEW_EVENTS}"] = refresh_after(experiment, users.next(NEW_EVENTS), NEW_EVENTS)
+    taken |= busy_user(experiment)
     print(json.dumps(taken))
 
 
-def check_agreement(experiment: Any, naive: Any) -> None:
+class Users:
+    """Hands out users who have not been used before."""
+
+    def __init__(self) -> None:
+        self._first = 0
+
+    def next(self, number: int) -> int:
+        first, self._first = self._first, self._first + number
+        return first
+
+
+def compute_again(experiment: Any) -> None:
+    """Compute everything, as after a restore from another database."""
+    from experiments.models import ResultState  # noqa: PLC0415
+    from experiments.results.refresh import refresh  # noqa: PLC0415
+
+    ResultState.objects.update(watermark="")
+    refresh(experiment, NOW)
+
+
+def check_agreement(experiment: Any, plain: Any) -> None:
     """Check that the plain queries count the same users and values. Only the cap is not theirs."""
     from experiments.results.maturity import read_mature  # noqa: PLC0415
     from experiments.results.sums import read_caps  # noqa: PLC0415
@@ -146,20 +170,36 @@ def check_agreement(experiment: Any, naive: Any) -> None:
     reading = read_mature(experiment, NOW, read_caps(experiment))
     for index, key in enumerate(METRICS):
         for variant, users in reading.users_of(index, 1).items():
-            sums, row = reading.sums.by_phase[1][index][variant], naive[key][variant]
+            sums, row = reading.sums.by_phase[1][index][variant], plain[key][variant]
             is_capped = "cap_percentile" in METRICS[key]
-            ours, theirs = [users, sums.y, sums.x], [row["users"], row["Sum_y"], row["Sum_x"]]
+            ours, theirs = [users, sums.value, sums.value_before], [row["users"], row["Sum_y"], row["Sum_x"]]
             assert is_capped or all(isclose(*both, rel_tol=1e-9) for both in zip(ours, theirs, strict=True))
             assert users == row["users"]
 
 
-def fold_new_events(experiment: Any, first: int, users: int) -> float:
-    """The seconds that folding takes when so many users have done something, from this one on."""
+def refresh_after(experiment: Any, first: int, users: int) -> float:
+    """The seconds that a refresh takes when so many users have done something, from this one on."""
     from experiments.results.refresh import refresh  # noqa: PLC0415
 
-    run(_NEW_EVENTS, environment=experiment.environment_id, users=users, **{"from": first})
+    run(_NEW_EVENTS, environment=experiment.environment_id, users=users, events=users, **{"from": first})
     run("CHECKPOINT")  # which would come some minutes later, and not now
     return seconds_of(lambda: refresh(experiment, NOW))
+
+
+def busy_user(experiment: Any) -> dict[str, float]:
+    """The seconds that a refresh takes after one more event of a user with a million events, and of another user."""
+    run(_NEW_EVENTS, environment=experiment.environment_id, users=1, events=BUSY_EVENTS, **{"from": USERS // 2})
+    run("ANALYZE events_event")
+    refreshed = refresh_after_one(experiment, USERS // 2)  # the first one brings in the million
+    return {
+        "million events": refreshed,
+        "one more of a busy user": median(refresh_after_one(experiment, USERS // 2) for _ in range(ROUNDS)),
+        "one more of another user": median(refresh_after_one(experiment, USERS // 2 + 1) for _ in range(ROUNDS)),
+    }
+
+
+def refresh_after_one(experiment: Any, user: int) -> float:
+    return refresh_after(experiment, user, 1)
 
 
 def fill(experiment: Any) -> None:
