@@ -15,15 +15,15 @@ def describe_plan(experiment: Experiment) -> str:
 
 
 def describe_plan_document(plan: Document) -> str:
-    """Describe a plan as it is registered. Older registrations have the planned size alone."""
-    planned, effect, days = plan["plannedSampleSize"], plan.get("minimumEffect"), plan.get("lookbackDays")
+    """Describe a plan as it is registered."""
+    planned, effect, days = plan["plannedSampleSize"], plan["minimumEffect"], plan["lookbackDays"]
     parts = [
         f"{planned:,} users planned" if planned else "",
         f"effects from {100 * effect:.4g} %" if effect else "",
-        plan.get("analysis", ""),
-        f"at least {_days(plan['minimumDays'])}" if plan.get("minimumDays") else "",
-        "" if days is None else f"look-back {_days(days)}" if days else "no look-back",
-        f"tuned for {plan['tuningSampleSize']:,} users" if "tuningSampleSize" in plan else "",
+        plan["analysis"],
+        f"at least {_days(plan['minimumDays'])}" if plan["minimumDays"] else "",
+        f"look-back {_days(days)}" if days else "no look-back",
+        f"tuned for {plan['tuningSampleSize']:,} users",
     ]
     return ", ".join(filter(None, parts))
 

@@ -205,7 +205,7 @@ def _is_plain(experiment: Experiment) -> bool:
         "metrics": experiment.metrics,
         **_PLAIN_PLAN,
     }
-    return experiment.registration is None or {**_PLAIN_PLAN, **experiment.registration} == plain
+    return experiment.registration in (None, plain)
 
 
 _PLAIN_PLAN = registered_plan({**new_plan(), "variants": []})

@@ -78,8 +78,7 @@ def remaining_run(experiment: Planned, at: datetime) -> timedelta:
     """Return the time from a moment, or from an earlier stop, until the shortest run is over; 0 or less once it is."""
     if experiment.started_at is None:
         return timedelta(days=experiment.minimum_days)
-    # Experiments that started in older versions registered no shortest run.
-    days = (experiment.registration or {}).get("minimumDays", 0)
+    days = experiment.registration["minimumDays"] if experiment.registration else 0
     until = at if experiment.stopped_at is None else min(at, experiment.stopped_at)
     return experiment.started_at + timedelta(days=days) - until
 

@@ -484,7 +484,7 @@ class Migration(migrations.Migration):
                 ("rounds", models.PositiveIntegerField()),
                 ("false_positives", models.FloatField()),
                 ("is_as_promised", models.BooleanField()),
-                ("outcomes", models.JSONField(decoder=config.documents.StoredJSONDecoder, default=None, null=True)),
+                ("outcomes", models.JSONField(decoder=config.documents.StoredJSONDecoder)),
                 (
                     "environment",
                     models.ForeignKey(

@@ -231,10 +231,8 @@ class Calibration(models.Model):
     false_positives = models.FloatField()
     """The share of splits in which what always-valid tests decide was wrong: the highest of any kind and treatment."""
     is_as_promised = models.BooleanField()
-    outcomes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
-        decoder=StoredJSONDecoder, null=True, default=None
-    )
-    """The error rates of lifts, labels and guardrails; None in a calibration by an older version."""
+    outcomes: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)
+    """The error rates of lifts, labels and guardrails."""
 
     class Meta:
         indexes = (models.Index(fields=("environment", "metric", "at"), name="calibration_by_metric"),)

@@ -131,7 +131,7 @@ def analyse_experiment(
 
 
 def _analyse(study: Study, reading: Reading) -> tuple[Study, Analysis]:
-    # Results that were frozen long ago count all users, and those of the one reading only mature users.
+    # The one reading of a fixed analysis counts mature users, whatever was asked for.
     study = replace(study, maturity=reading.maturity, is_read=reading.read_at is not None)
     return study, study.analyse(reading.counting, reading.quantiles)
 

@@ -86,14 +86,14 @@ def freeze(experiment: Experiment, now: datetime) -> None:
 
 
 def prepare_freeze(experiment: Experiment, now: datetime) -> None:
-    """Store the quantiles of a started experiment, so that the freeze computes none unless totals change until then."""
+    """Store the quantiles of a started experiment, so that the freeze computes none unless values change until then."""
     if _has_quantiles_to_store(experiment):
         bring_up_to_date(experiment, now)
         _store_quantiles(experiment, now)
 
 
 def refresh_for_the_last_time(state: ResultState, now: datetime) -> None:
-    """Freeze the totals of a stopped experiment whose aggregates are locked.
+    """Freeze the values and sums of a stopped experiment whose results are locked.
 
     After the commit, `freeze` must store the rest.
     """

@@ -67,7 +67,7 @@ def test_distribute__database_restored_from_another_server__counts_everything_on
     with psycopg.connect(for_psycopg(url)) as connection:
         for table in ("events_event", "experiments_exposure"):
             connection.execute(f"UPDATE {table} SET arrival = arrival + 1000")
-        connection.execute("UPDATE experiments_fold SET mark = ''")
+        connection.execute("UPDATE experiments_resultstate SET watermark = ''")
     prepared.run("manage.py", "distribute")
     with serving(tmp_path, url, keys=prepared.keys) as server:
         assert size(server) == _USERS

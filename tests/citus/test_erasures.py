@@ -1,4 +1,4 @@
-"""Late exposures, folds and erasures at once on Citus, while a worker of the cluster crashes: results stay exact."""
+"""Late exposures, refreshes, erasures at once on Citus, while a worker crashes: results stay exact."""
 
 from __future__ import annotations
 

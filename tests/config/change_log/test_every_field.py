@@ -34,7 +34,10 @@ OTHER_SPLIT = [{"key": "control", "weight": 25}, {"key": "green", "weight": 75}]
 BOUGHT = {"key": "buy", "version": 1, **meaning(Metric(type="conversion", event="buy"))}
 PHASE = {"startedAt": THEN, "variants": SPLIT, "percentage": 100, "conditions": [], "reason": ""}
 PAID = {"property": "amount", "operator": "greaterThan", "value": 10}
-PLAN = {"primaryMetric": "buy", "direction": "increase", "plannedSampleSize": 5_000}
+PLAN = {
+    **{"primaryMetric": "buy", "direction": "increase", "plannedSampleSize": 5_000, "minimumEffect": None},
+    **{"analysis": "sequential", "minimumDays": 7, "lookbackDays": 28, "tuningSampleSize": 10_000},
+}
 TENTH = {"type": "percentage", "percentage": 10}
 
 # Two values of each field, for each kind of object.

@@ -12,15 +12,15 @@ from django.db.migrations.state import ProjectState
 
 from config.database.online_indexes import AddIndexOnline
 
-NAME = "totals_for_a_test"
-_TABLE = "experiments_usertotal"
+NAME = "values_for_a_test"
+_TABLE = "experiments_uservalue"
 _of_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no concurrent indexes")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def operation() -> Iterator[AddIndexOnline]:
-    yield AddIndexOnline("usertotal", models.Index(fields=["experiment", "phase"], name=NAME))
+    yield AddIndexOnline("uservalue", models.Index(fields=["experiment", "phase"], name=NAME))
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX IF EXISTS {NAME}")
 
@@ -55,7 +55,7 @@ def test_add_index_online__forwards_and_backwards__adds_and_removes_the_index(op
 @_of_postgresql
 def test_add_index_online__left_by_an_attempt_that_broke_off__is_replaced(operation: AddIndexOnline) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(f"CREATE INDEX {NAME} ON {_TABLE} (variant)")
+        cursor.execute(f"CREATE INDEX {NAME} ON {_TABLE} (variant_number)")
     forwards(operation)
 
     with connection.cursor() as cursor:

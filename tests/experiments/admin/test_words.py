@@ -40,7 +40,9 @@ GROUP = {"key": "checkout", "from": 0, "to": 12.5}
 PHASE = {"startedAt": "2026-01-31T12:00:00Z", "variants": TWO, "percentage": 100, "conditions": [], "reason": ""}
 NARROW = {**PHASE, "percentage": 12.5, "conditions": [PRO]}
 DEFINITION = undefined("buy").document()
-REGISTRATION = {"primaryMetric": "buy", "direction": "decrease", "plannedSampleSize": 5000}
+PLAN = {"minimumEffect": 0.05, "analysis": "sequential", "minimumDays": 7, "lookbackDays": 0, "tuningSampleSize": 9_000}
+REGISTRATION = {"primaryMetric": "buy", "direction": "decrease", "plannedSampleSize": 5000, **PLAN}
+PLANNED = "sequential, at least 7 days, no look-back, tuned for 9,000 users"
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,16 @@ def test_decision__each_kind__is_described(winner: str, decision: Any, expected:
         ("flag", {"key": "f", "serves": {"control": False, "green": True}}, "f: control off · green on"),
         ("flag", {"key": "f", "serves": {"control": "old", "green": "new"}}, "f: control old · green new"),
         ("forcedVariants", {"qa-1": "green"}, "qa-1 sees green"),
-        ("registration", REGISTRATION, "primary metric buy, less is better, 5,000 users planned"),
-        ("registration", {**REGISTRATION, "primaryMetric": None, "plannedSampleSize": None}, "no primary metric"),
+        (
+            "registration",
+            REGISTRATION,
+            f"primary metric buy, less is better, 5,000 users planned, effects from 5 %, {PLANNED}",
+        ),
+        (
+            "registration",
+            {**REGISTRATION, "primaryMetric": None, "plannedSampleSize": None},
+            f"no primary metric, effects from 5 %, {PLANNED}",
+        ),
         ("decision", {"flag": {"before": [], "revision": 7}}, "no winner"),
         ("decision", {"winner": "green", "holdback": 0, "overridden": []}, "green wins"),
         (

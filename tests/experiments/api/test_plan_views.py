@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from experiments.models import Experiment
 from tests.answers import data, error
 from tests.factories import ExperimentFactory
 
@@ -50,16 +49,6 @@ def test_plan__of_whole_numbers_with_a_fraction_of_0__is_the_plan_without_it(api
     draft = data(api.get("/v1/experiments/e"))
     assert {name: repr(draft[name]) for name in whole} == {name: repr(number) for name, number in whole.items()}
     assert data(api.patch("/v1/experiments/e", {"minimumDays": 21.0}))["minimumDays"] == 21
-
-
-def test_plan__of_an_older_start__is_shown_as_registered(api: Any) -> None:
-    experiment = ExperimentFactory(key="e", running=True)
-    older = {"primaryMetric": "purchase", "direction": "increase", "windowHours": None, "metrics": ["purchase"]}
-    Experiment.objects.filter(pk=experiment.pk).update(registration={**older, "plannedSampleSize": None})
-    assert "registration" not in data(api.get("/v1/experiments/e"))
-
-    Experiment.objects.filter(pk=experiment.pk).update(registration={**older, "plannedSampleSize": 9})
-    assert data(api.get("/v1/experiments/e"))["registration"] == {**older, "plannedSampleSize": 9}
 
 
 def test_plan__draft_sent_back_as_it_was_read__changes_nothing(api: Any) -> None:

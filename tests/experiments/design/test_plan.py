@@ -64,8 +64,3 @@ def test_remaining_run__counts_until_the_moment_or_an_earlier_stop(
     times = {"started_at": moment(started), "stopped_at": moment(stopped)}
     experiment = Experiment(minimum_days=7, registration=registered, **times)
     assert remaining_run(experiment, NOON + timedelta(days=after)) == timedelta(days=expected)
-
-
-def test_remaining_run__of_a_start_by_an_older_version__is_over() -> None:
-    experiment = Experiment(started_at=NOON, registration={"primaryMetric": "purchase"})
-    assert remaining_run(experiment, NOON) == timedelta(0)
