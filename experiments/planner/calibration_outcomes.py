@@ -26,7 +26,7 @@ class Outcome:
     rounds: int
     false_positives: float
     is_as_promised: bool
-    rates: dict[str, Any] | None = None
+    rates: dict[str, Any]
 
 
 def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: datetime) -> None:
