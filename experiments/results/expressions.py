@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from django.db import NotSupportedError
@@ -311,11 +310,23 @@ def of_day(aggregate: Aggregate) -> Aggregate:
 
 
 def until_each_day(aggregate: Aggregate, values: Any, partition: Any, day: str) -> Any:
-    """Return what an aggregate is over all rows until the end of each day, given its values `of_day`."""
-    over_days = partial(Window, partition_by=partition, order_by=day)
-    if isinstance(aggregate, CountDistinct):
-        return _DistinctInLists(over_days(_ListOfDays(values)))
-    return over_days(_PathOfDays(values) if isinstance(aggregate, Path) else _Total(values))
+    """Return what there is of an aggregate until the end of each day, given its values `of_day`; see `in_all`."""
+    match aggregate:
+        case CountDistinct():
+            until: Any = _ListOfDays(values)
+        case Path():
+            until = _PathOfDays(values)
+        case _:
+            until = _Total(values)
+    return Window(until, partition_by=partition, order_by=day)
+
+
+def in_all(aggregate: Aggregate, until: Any) -> Any:
+    """Return an aggregate over all rows until the end of a day, given the column with what there is of it.
+
+    PostgreSQL takes the members of a list from a column alone, not from a window.
+    """
+    return _DistinctInLists(until) if isinstance(aggregate, CountDistinct) else until
 
 
 class _Total(Func):

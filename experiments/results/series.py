@@ -36,7 +36,16 @@ from config.database.selects import Column, Part, Select, rows_of, select_of, un
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import EXPOSURE, DayValue, Experiment, Exposure, UserValue
-from experiments.results.expressions import AddSeconds, FirstDay, FloorSecond, IsOneOf, UTCDay, of_day, until_each_day
+from experiments.results.expressions import (
+    AddSeconds,
+    FirstDay,
+    FloorSecond,
+    IsOneOf,
+    UTCDay,
+    in_all,
+    of_day,
+    until_each_day,
+)
 from experiments.results.metrics import FIGURES, effective_day, is_of_any
 from experiments.results.sums import (
     Caps,
@@ -86,21 +95,25 @@ def select_day_values(source: Source) -> Select:
     days = source.with_events(names).values(*exposure, variant_number=VARIANT_NUMBER, since=effective_day())
     of_days: dict[str, Any] = {}
     until_days: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for number, definition in source.definitions.items():
-        seen = column_of(number, "seen")
+        seen, until = column_of(number, "seen"), column_of(number, "until")
         of_days[seen] = _count_events(definition)
         until_days[seen] = Column(seen, IntegerField())
-        until_days[column_of(number, "until")] = _next_day_with(Column(seen, IntegerField()))
+        until_days[until] = _next_day_with(Column(seen, IntegerField()))
+        figures |= {seen: Column(seen, IntegerField()), until: Column(until, DateField())}
         for name, figure in source.figures(number).items():
             parts = {f"{column_of(number, name)}_{place}": part for place, part in enumerate(figure.aggregates)}
+            columns = {column: Column(column, of_day(part).output_field) for column, part in parts.items()}
             of_days |= {column: of_day(part) for column, part in parts.items()}
-            until_each = (
-                until_each_day(part, Column(column, of_day(part).output_field), _USER, _SINCE)
-                for column, part in parts.items()
+            until_days |= {
+                column: until_each_day(part, columns[column], _USER, _SINCE) for column, part in parts.items()
+            }
+            figures[column_of(number, name)] = figure.combine(
+                *(in_all(part, columns[column]) for column, part in parts.items())
             )
-            until_days[column_of(number, name)] = figure.combine(*until_each)
-    rows = rows_of(Exposure, select_of(days.annotate(**of_days))).annotate(since=Column(_SINCE, DateField()))
-    wide = rows.values("experiment_id", "user_id", "phase", "since", variant_number=VARIANT_NUMBER)
+    until_each = _by_day(days.annotate(**of_days)).annotate(**until_days)
+    wide = _by_day(until_each).annotate(**figures)
     rows_of_metrics = [
         Part(
             number,
@@ -111,7 +124,13 @@ def select_day_values(source: Source) -> Select:
         for number, definition in source.definitions.items()
     ]
     keys = ("experiment_id", "user_id", "variant_number", "phase", "since")
-    return unpivoted(DayValue, select_of(wide.annotate(**until_days)), keys, rows_of_metrics, (*FIGURES, "until"))
+    return unpivoted(DayValue, select_of(wide), keys, rows_of_metrics, (*FIGURES, "until"))
+
+
+def _by_day(rows: QuerySet[Exposure, Any]) -> QuerySet[Exposure, Any]:
+    """Return a queryset over rows that have the keys of values of days."""
+    days = rows_of(Exposure, select_of(rows)).annotate(since=Column(_SINCE, DateField()))
+    return days.values("experiment_id", "user_id", "phase", "since", variant_number=VARIANT_NUMBER)
 
 
 def _count_events(definition: Definition) -> Count:

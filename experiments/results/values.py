@@ -25,7 +25,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce, Least
+from django.db.models.functions import Cast, Coalesce, Least
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from config.database.selects import Column, Indicator, NonZero, Part, Select, rows_of, select_of, unpivoted
@@ -256,7 +256,7 @@ def stored_exposures(experiment: Experiment) -> QuerySet[Exposure]:
             variant=Case(*whens, output_field=TextField()),
             attributes=F("exposure__attributes"),
             is_in_several_variants=Coalesce(F("in_several_variants"), Value(False)),
-            in_several_since=Value(None, DateTimeField()),
+            in_several_since=Cast(Value(None), DateTimeField()),
         )
     )
     exposures = rows_of(Exposure, select)
