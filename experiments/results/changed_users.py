@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models.lookups import IsNull
 
 from config.database.commit_order import Arrived
 from events.models import Event
@@ -55,10 +56,11 @@ def new_events(experiment: Experiment, watermark: str) -> QuerySet[Event]:
 def _by_exposed_users(events: QuerySet[Event], experiment: Experiment) -> QuerySet[Event]:
     """Filter the events that the metrics count, of users who are exposed.
 
-    Without statistics of an experiment, PostgreSQL expects one user, and would join all exposures to each event.
+    Without statistics of an experiment, PostgreSQL expects one user, and would join all exposures to each event, or
+    hash all of them for EXISTS. A subquery for a value looks up the exposure of each event, and there is one at most.
     """
     names = sorted({name for definition in definitions_of(experiment) for name in definition.events})
     own = ["", *experiment.references()]
     matters = Q(environment=experiment.environment_id, name__in=names or [""], experiment__in=own)
-    exposed = Exposure.objects.filter(experiment=experiment, user_id=OuterRef("user_id"))
-    return events.filter(IsTrue(matters), IsTrue(Exists(exposed)))
+    exposures = Exposure.objects.filter(experiment=experiment, user_id=OuterRef("user_id")).order_by()
+    return events.filter(IsTrue(matters), IsTrue(Q(IsNull(Subquery(exposures.values("phase")), False))))
