@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from config.database.commit_order import arrived_since, take_mark
+from config.database.commit_order import Arrived, take_mark
 from config.database.outages import is_outage
 from events.models import Event
 
@@ -36,9 +36,7 @@ def rows_of(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
 
 
 def count_since(mark: str) -> int:
-    condition, parameters = arrived_since(mark, "arrival")
-    [[number]] = rows_of(f"SELECT COUNT(*) FROM {Event._meta.db_table} WHERE {condition}", *parameters)
-    return int(number)
+    return Event.objects.filter(Arrived("arrival", mark)).count()
 
 
 @pytest.fixture

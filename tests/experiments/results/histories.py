@@ -46,10 +46,10 @@ DEFINITIONS = (
     Definition("median", 1, "quantile", Quantity("look", ODD_NAME), window=timedelta(days=5), quantile=0.5),
     Definition("price", 1, "quantile", EUROS, quantile=0.9),
 )
-ADDITIVE = tuple(metric for metric in DEFINITIONS if metric.type not in ("mean", "distinct", "funnel"))
-"""Metrics whose figures grow by what is new."""
-MIXED = (*(metric for metric in ADDITIVE if metric.events == {"buy"}), *DEFINITIONS[10:12])
-"""Metrics of which those of `buy` grow by what is new, and those of `look` do not."""
+NUMBERS = tuple(metric for metric in DEFINITIONS if metric.type not in ("mean", "distinct", "funnel"))
+"""Metrics that count events or add amounts."""
+FEW = DEFINITIONS[1:3]
+"""A metric with a window and one without, both with a cap."""
 USERS = [f"user-{number}" for number in range(6)]
 VARIANTS = ["control", "green"]
 

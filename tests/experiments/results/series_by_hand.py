@@ -13,8 +13,8 @@ from events.models import Event
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
-from experiments.results.sums import EXPOSURE, ExactSums, Mature, Totals, step_of
-from tests.experiments.results.by_hand import cap_by_hand, counting_events, exposed, measured_of, sums_of, total_of
+from experiments.results.sums import EXPOSURE, ExactSums, Mature, MetricSums, step_of
+from tests.experiments.results.by_hand import cap_by_hand, counting_events, exposed, nonzero_of, row_of, sums_of
 
 Sums = dict[tuple[Any, str, int], ExactSums]
 """Sums by metric index or span, variant and phase."""
@@ -49,7 +49,7 @@ def sums_until(
     events, definitions = list(Event.objects.filter(environment=experiment.environment)), definitions_of(experiment)
     for exposure in exposed(stopped):
         key = exposure.variant, exposure.phase
-        add(sums, (EXPOSURE, *key), ExactSums(users=1, several=int(is_in_several(exposure, moment))))
+        add(sums, (EXPOSURE, *key), ExactSums(users=1, in_several_variants=int(is_in_several(exposure, moment))))
         for span in {definition.span for definition in definitions} - {None}:
             if is_mature(exposure, span, moment):
                 add(sums, (span, *key), ExactSums(users=1))
@@ -74,9 +74,9 @@ def is_mature(exposure: Exposure, span: timedelta | None, moment: datetime) -> b
 def values_of(
     definition: Definition, exposure: Exposure, events: list[Event], cap: float, has_events: bool
 ) -> ExactSums:
-    _, _, _, y, d, x, e, number, foreign, _ = total_of(definition, exposure, events)
-    values = sums_of(min(y, cap), d, min(x, cap), e, number, foreign)
-    values = replace(values, measured=measured_of(definition, y))
+    _, _, _, y, d, x, e, events_of_metric, other_currency, _ = row_of(definition, exposure, events)
+    values = sums_of(min(y, cap), d, min(x, cap), e, events_of_metric, other_currency)
+    values = replace(values, nonzero=nonzero_of(definition, y))
     return values if has_events or definition.span is None else without_events(values)
 
 
@@ -88,7 +88,7 @@ def add(sums: Sums, key: tuple[Any, str, int], more: ExactSums) -> None:
     sums[key] = sums.get(key, ExactSums()) + more
 
 
-def by_label(by_phase: Mapping[int, Totals], mature: Mature) -> Sums:
+def by_label(by_phase: Mapping[int, MetricSums], mature: Mature) -> Sums:
     """Return sums in the form of this module, without the steps of funnels."""
     sums: Sums = {
         (index, variant, phase): totals
@@ -120,7 +120,7 @@ def caps_by_hand(experiment: Experiment) -> dict[int, float]:
         index: cap_by_hand(
             definition,
             [
-                total_of(definition, exposure, counting_events(events, exposure, experiment))[3]
+                row_of(definition, exposure, counting_events(events, exposure, experiment))[3]
                 for exposure in exposed(experiment)
             ],
         )

@@ -109,7 +109,7 @@ def test_read_ages__event_of_a_day__counts_on_that_day_alone(experiment: Experim
 def test_read_ages__frozen_by_now__is_empty(experiment: Experiment) -> None:
     bring_up_to_date(experiment, NOON)
     Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)
-    ResultState.objects.update(kept={})
+    ResultState.objects.update(archive={})
     experiment.refresh_from_db()
 
     assert active(experiment, NOON + 4 * DAY) == []

@@ -1,4 +1,4 @@
-"""Totals by the values of an attribute. Each user is in one slice."""
+"""Sums by the values of an attribute. Each user is in one slice."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure
 from experiments.results.breakdown import Slice, read_breakdown
-from experiments.results.fixed_reading import as_if_stopped
 from experiments.results.maturity import read_mature
 from experiments.results.refresh import refresh
 from experiments.results.sums import EXPOSURE, NAMES, ExactSums, SumsAsOf, read_caps, read_sums
+from experiments.results.values import as_if_stopped
 from tests.conftest import NOON
 from tests.experiments.results.histories import DEFINITIONS, ODD_NAME, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
@@ -172,7 +172,7 @@ def test_read_breakdown__at_a_moment__adds_up_to_the_sums_over_mature_users(prod
     at = NOON + timedelta(days=5)
     refresh(experiment, at)
 
-    slices = [part.sums for part in read(experiment, "plan", most=1, at=at)]
+    slices = [part.sums for part in read(experiment, "plan", most=1, now=at)]
     reading = read_mature(experiment, at, read_caps(experiment)).sums
     assert added(sums_by_key(part) for part in slices) == added([sums_by_key(reading)])
     assert added(users_by_key(part) for part in slices) == added([users_by_key(reading)])
@@ -214,7 +214,7 @@ def test_read_breakdown__quantile__is_that_of_the_users_of_each_slice(production
         EventFactory(user_id=user, name="load", properties={"seconds": seconds})
     refresh(experiment, NOON)
 
-    slices = {part.value: part.quantiles[0][0]["green"] for part in read(experiment, ODD_NAME, at=NOON, splits=[[1]])}
+    slices = {part.value: part.quantiles[0][0]["green"] for part in read(experiment, ODD_NAME, now=NOON, splits=[[1]])}
     assert {value: (part.n, part.events, part.value) for value, part in slices.items()} == {
         "pro": (2, 3, 2),
         "free": (1, 1, 4),
@@ -231,7 +231,7 @@ def test_read_breakdown__quantile_of_several_splits__is_that_of_the_users_of_eac
         EventFactory(user_id=user, name="load", properties={"seconds": seconds})
     refresh(experiment, NOON)
 
-    slices = {part.value: part.quantiles for part in read(experiment, ODD_NAME, at=NOON, splits=[[1], [2, 3]])}
+    slices = {part.value: part.quantiles for part in read(experiment, ODD_NAME, now=NOON, splits=[[1], [2, 3]])}
     first, second = (quantiles[0]["green"] for quantiles in slices["pro"])
     assert ((first.n, first.value), (second.n, second.value)) == ((1, 1), (2, 7))
     assert [len(quantiles) for quantiles in slices["free"]] == [1, 0]
@@ -246,10 +246,10 @@ def test_read_breakdown__everybody__has_the_numbers_of_mature_users_as_well(prod
     at = NOON + timedelta(hours=26)
     refresh(experiment, at)
 
-    parts = {part.value: part.sums for part in read(experiment, ODD_NAME, at=at, maturity="all")}
+    parts = {part.value: part.sums for part in read(experiment, ODD_NAME, now=at, maturity="all")}
     assert parts["pro"].mature == {timedelta(days=1): {1: {"green": 1}}}
     assert parts["pro"].by_phase[1][0]["green"].positive == 1
-    mature = {part.value: part.sums for part in read(experiment, ODD_NAME, at=at)}
+    mature = {part.value: part.sums for part in read(experiment, ODD_NAME, now=at)}
     assert mature["pro"].mature == parts["pro"].mature
     assert 0 not in mature["pro"].by_phase[1]
 
@@ -270,9 +270,9 @@ def test_read_breakdown__computed_until_a_moment__adds_up_to_the_sums_as_of_it(
 
     stopped = as_if_stopped(experiment, moment)
     caps = {index: definition.cap_value for index, definition in enumerate(DEFINITIONS) if definition.cap_value}
-    parts = read_breakdown(stopped, "plan", caps, most=1, at=moment, is_computed=True)
+    parts = read_breakdown(stopped, "plan", caps, most=1, now=moment, is_computed=True)
     refresh(stopped_in_the_database(experiment, moment), moment)
-    stored = read_breakdown(stopped, "plan", caps, most=1, at=moment)
+    stored = read_breakdown(stopped, "plan", caps, most=1, now=moment)
     assert added(sums_by_key(part.sums) for part in parts) == added(sums_by_key(part.sums) for part in stored)
     assert added(users_by_key(part.sums) for part in parts) == added(users_by_key(part.sums) for part in stored)
     assert len(parts) > 1

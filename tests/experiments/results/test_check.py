@@ -8,17 +8,16 @@ from random import Random
 
 import pytest
 from django.core.management import CommandError, call_command
-from experiments.aggregates import checking
-from experiments.aggregates.daily_changes import update_series
 
 from config.models import Environment
 from events.removal.erasure import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import DailyChange, Experiment, ResultState, UserValue, VariantSums
+from experiments.models import EXPOSURE, DailySums, Experiment, ResultState, UserValue, VariantSums
+from experiments.results import check as checking
 from experiments.results.archive import freeze
 from experiments.results.check import Difference, check_sums
-from experiments.results.refresh import refresh
+from experiments.results.refresh import bring_series_up_to_date, refresh
 from experiments.results.sums import step_number
 from tests.conftest import NOON
 from tests.experiments.results.histories import History, make_experiment
@@ -54,31 +53,31 @@ def test_check_sums__any_history__finds_nothing(production: Environment, seed: i
         if history.chance.random() < 0.3:
             refresh(experiment, NOON)
         if history.chance.random() < 0.2:
-            update_series(experiment, NOON)
+            bring_series_up_to_date(experiment, NOON)
 
     assert check_sums(experiment, NOON) == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_sums__wrong_daily_changes__are_found(experiment: Experiment) -> None:
+def test_check_sums__wrong_changes_by_day__are_found(experiment: Experiment) -> None:
     tomorrow = NOON + timedelta(days=1)
-    update_series(experiment, tomorrow)
+    bring_series_up_to_date(experiment, tomorrow)
     assert check_sums(experiment, tomorrow) == []
-    DailyChange.objects.update(y=7)
+    DailySums.objects.update(value=7)
 
     assert check_sums(experiment, tomorrow) == [
-        Difference("series", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3))
+        Difference("series", "spent", ("green", 1, NOON.date()), "value", 7, pytest.approx(0.3))
     ]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_check_sums__wrong_sums__are_found(experiment: Experiment) -> None:
-    VariantSums.objects.filter(metric=0).update(y=7)
+    VariantSums.objects.filter(metric=0).update(value=7)
     VariantSums.objects.filter(metric=-1).update(users=2)
 
     assert check_sums(experiment, NOON) == [
         Difference("sums", None, ("green", 1, NOON.date()), "users", 2, 1),
-        Difference("sums", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3)),
+        Difference("sums", "spent", ("green", 1, NOON.date()), "value", 7, pytest.approx(0.3)),
     ]
 
 
@@ -103,12 +102,14 @@ def test_check_results__all_right__says_so_of_each_started_experiment(experiment
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_sums__wrong_totals__are_found(experiment: Experiment) -> None:
-    UserValue.objects.update(figures=[100, 0, 2])
+def test_check_sums__wrong_values__are_found(experiment: Experiment) -> None:
+    UserValue.objects.filter(metric=0).update(value=100)
+    UserValue.objects.filter(metric=EXPOSURE).update(in_several_variants=True)
 
     assert [(difference.where, difference.name, difference.kept) for difference in check_sums(experiment, NOON)] == [
-        ("totals", "y", 100),
-        ("totals", "yy", 10_000),
+        ("values", "in_several_variants", 1),
+        ("values", "value", 100),
+        ("values", "value_squared", 10_000),
     ]
 
 
@@ -162,7 +163,7 @@ def test_check_sums__wrong_steps_and_mature_users_and_quantiles__are_found(typed
 
 @pytest.mark.django_db(transaction=True)
 def test_check_sums__moved_exposure_of_the_last_day__is_found_among_mature_users(typed: Experiment) -> None:
-    UserValue.objects.update(exposed_at=NOON + timedelta(hours=2))
+    UserValue.objects.filter(metric=EXPOSURE).update(exposed_at=NOON + timedelta(hours=2))
 
     found = check_sums(typed, NOON + timedelta(days=1, hours=1))
     assert {(difference.where, difference.metric) for difference in found} == {
@@ -173,7 +174,7 @@ def test_check_sums__moved_exposure_of_the_last_day__is_found_among_mature_users
 
 @pytest.mark.django_db(transaction=True)
 def test_check_results__sums_of_no_metric__are_named_by_their_number(experiment: Experiment) -> None:
-    VariantSums.objects.create(experiment=experiment, metric=3, variant="green", day=NOON.date(), users=1)
+    VariantSums.objects.create(experiment=experiment, metric=3, variant="green", phase=1, day=NOON.date(), users=1)
     out = StringIO()
 
     with pytest.raises(CommandError):
@@ -183,12 +184,12 @@ def test_check_results__sums_of_no_metric__are_named_by_their_number(experiment:
 
 @pytest.mark.django_db(transaction=True)
 def test_check_results__wrong_sums__fails_and_names_them(experiment: Experiment) -> None:
-    VariantSums.objects.filter(metric=0).update(y=7)
+    VariantSums.objects.filter(metric=0).update(value=7)
     out = StringIO()
 
     with pytest.raises(CommandError, match=r"^The stored results do not match the events and exposures: e\.$"):
         call_command("check_results", "e", stdout=out)
-    assert out.getvalue() == "e: sums: y of spent, green, 2026-01-31: stored 7, computed 0.3\n"
+    assert out.getvalue() == "e: sums: value of spent, green, 2026-01-31: stored 7, computed 0.3\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -204,7 +205,7 @@ def test_check_results__sums_of_a_later_phase__are_named_with_it(experiment: Exp
 @pytest.mark.django_db(transaction=True)
 def test_check_results__many_differences__tells_how_many_more(experiment: Experiment) -> None:
     for number in range(30):
-        moved = {"variant": f"v{number:02}", "day": NOON.date(), "users": 1}
+        moved = {"variant": f"v{number:02}", "phase": 1, "day": NOON.date(), "users": 1}
         VariantSums.objects.create(experiment=experiment, metric=-1, **moved)
     out = StringIO()
 
@@ -231,7 +232,7 @@ def test_sums__erased_amounts__change_nothing(experiment: Experiment) -> None:
     assign(experiment.pk, "rich", "green", NOON)
     EventFactory(user_id="rich", name="buy", timestamp=NOON, properties={"amount": 1e40})
     refresh(experiment, NOON)
-    assert UserValue.objects.count() == 2
+    assert UserValue.objects.filter(metric=0).count() == 2
     erase_user("rich", experiment.environment)
     assert list(VariantSums.objects.order_by("pk").values()) == before
 

@@ -1,4 +1,4 @@
-"""On Citus, workers compute the figures of their users: none of these rows goes through the coordinator."""
+"""On Citus, workers compute the values of their users: none of these rows goes through the coordinator."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from typing import Any
 import pytest
 import time_machine
 from django.db import connection
-from experiments.aggregates import ranks
-from experiments.aggregates.daily_changes import update_series
-from experiments.aggregates.dialects import Parameters, dialect, fetch
 
 from config.database.consistent_reads import read_consistently
 from config.distribution.tables import spread
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import AnalysisMethod, Experiment, Exposure, Origin, SeriesUser, UserValue
+from experiments.models import AnalysisMethod, Experiment, Exposure, Origin
 from experiments.planner import sample
+from experiments.results import caps
 from experiments.results.analyse import analyse_experiment, explain_metric
 from experiments.results.breakdown import read_breakdown
 from experiments.results.check import check_sums
-from experiments.results.fixed_reading import as_if_stopped, find_caps, find_instant
+from experiments.results.fixed_reading import find_caps, find_instant
 from experiments.results.quantiles import read_quantiles
-from experiments.results.refresh import refresh
+from experiments.results.refresh import bring_series_up_to_date, refresh
 from experiments.results.sums import read_caps
+from experiments.results.values import as_if_stopped, stored_values
 from tests.conftest import NOON
 from tests.experiments.conftest import LATER
 from tests.experiments.results.histories import DEFINITIONS, EUROS, History, make_experiment
@@ -129,7 +128,7 @@ def measured(production: Environment) -> Experiment:
 def test_breakdown__of_metrics_of_all_kinds__pulls_no_user(measured: Experiment) -> None:
     refresh(measured, LATER)
     with plans() as found:
-        read_breakdown(measured, "plan", read_caps(measured), at=LATER, splits=[[1]])
+        read_breakdown(measured, "plan", read_caps(measured), now=LATER, splits=[[1]])
     assert pulled(found) == []
 
 
@@ -149,7 +148,7 @@ def test_quantiles__of_events__are_counted_by_the_workers(measured: Experiment) 
 @pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS if definition.quantile is not None])
 def test_explain_metric__of_a_quantile__counts_on_the_workers(measured: Experiment, metric: str) -> None:
     with plans() as found:
-        explain_metric(measured, metric, "green", at=LATER)
+        explain_metric(measured, metric, "green", now=LATER)
     assert pulled(found) == []
     of_values = [columns for columns in returned_columns(found) if "MIN(" in columns]
     assert of_values
@@ -159,7 +158,7 @@ def test_explain_metric__of_a_quantile__counts_on_the_workers(measured: Experime
 @pytest.mark.parametrize("metric", [definition.key for definition in DEFINITIONS])
 def test_explain_metric__of_any_kind__pulls_no_user(measured: Experiment, metric: str) -> None:
     with plans() as found:
-        explain_metric(measured, metric, "green", at=LATER)
+        explain_metric(measured, metric, "green", now=LATER)
     assert pulled(found) == []
 
 
@@ -184,7 +183,7 @@ def test_explain_metric__of_many_users__returns_no_row_for_each(production: Envi
     record([crowd.event() for _ in range(400)], production)
     assert Exposure.objects.filter(experiment=experiment, variant="green").count() > 3 * MOST_ROWS
     with plans() as found:
-        explain_metric(experiment, metric, "green", at=LATER)
+        explain_metric(experiment, metric, "green", now=LATER)
     assert [sql for sql, executed in found.items() if not 0 <= executed.rows <= MOST_ROWS] == []
 
 
@@ -198,8 +197,8 @@ CAPPED = (
 @pytest.fixture
 def capped(production: Environment, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """An experiment with caps at percentiles, and with so many users, of whom the first has the smallest value."""
-    monkeypatch.setattr(ranks, "MOST_FETCHED", 10)
-    monkeypatch.setattr(ranks, "PARTS", 8)
+    monkeypatch.setattr(caps, "MAX_FETCHED", 10)
+    monkeypatch.setattr(caps, "PARTS", 8)
     experiment = make_experiment(production, *CAPPED)
     exposures = [
         Exposure(experiment=experiment, user_id=f"u{number}", variant="green", exposed_at=NOON, origin=Origin.ASSIGNED)
@@ -219,7 +218,7 @@ def buy(number: int, amount: float) -> NewEvent:
 def sending_users(found: dict[str, Executed]) -> list[str]:
     """Return the statements for which the workers sent more than some rows from each part of a table."""
     shards = 4
-    return [f"{sql}\n{executed.plan}" for sql, executed in found.items() if executed.sent > shards * (ranks.PARTS + 1)]
+    return [f"{sql}\n{executed.plan}" for sql, executed in found.items() if executed.sent > shards * (caps.PARTS + 1)]
 
 
 @pytest.mark.django_db(transaction=True)  # or else all users would be new again each time
@@ -227,7 +226,7 @@ def test_refresh__caps_that_move__are_found_without_sending_users(capped: Experi
     with plans() as found:
         refresh(capped, LATER)
     assert pulled(found) == sending_users(found) == []
-    update_series(capped, LATER)
+    bring_series_up_to_date(capped, LATER)
     for number in range(3):
         before = read_caps(capped)
         record([buy(number, 500 + number)], capped.environment)
@@ -235,15 +234,13 @@ def test_refresh__caps_that_move__are_found_without_sending_users(capped: Experi
             refresh(capped, LATER)
         assert pulled(found) == sending_users(found) == []
         assert read_caps(capped) != before
-    assert SeriesUser.objects.filter(experiment=capped).count() > BUYERS // 20  # whose days the caps have changed
     assert check_sums(capped, LATER) == []
     values = sorted(spent(capped), reverse=True)
     assert read_caps(capped) == {0: values[BUYERS * 2 // 5], 1: values[BUYERS // 20]}
 
 
 def spent(experiment: Experiment) -> list[float]:
-    value, rows = dialect().figure.format("figures", 0), UserValue._meta.db_table
-    return [value for (value,) in fetch(f"SELECT {value} FROM {rows}", Parameters())]
+    return [*stored_values(experiment.pk).filter(metric=0, value__isnull=False).values_list("value", flat=True)]
 
 
 def test_find_caps__as_of_a_moment__sends_no_users(capped: Experiment) -> None:
@@ -271,7 +268,7 @@ def test_find_instant__of_a_fixed_plan__sends_no_users(capped: Experiment) -> No
 def test_sample_events__more_users_than_are_looked_at__sends_no_others(
     capped: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample, "MOST_USERS", 5)
+    monkeypatch.setattr(sample, "MAX_USERS", 5)
     with plans() as found:
         drawn = sample.sample_events(CAPPED[0], capped.environment, LATER)
     assert pulled(found) == sending_users(found) == []
@@ -282,5 +279,5 @@ def test_sample_events__more_users_than_are_looked_at__sends_no_others(
 @pytest.mark.parametrize("metric", [definition.key for definition in CAPPED])
 def test_explain_metric__with_a_cap__sends_no_users(capped: Experiment, metric: str) -> None:
     with plans() as found:
-        explain_metric(capped, metric, "green", at=LATER)
+        explain_metric(capped, metric, "green", now=LATER)
     assert pulled(found) == sending_users(found) == []

@@ -107,7 +107,7 @@ def test_erase_user__anomaly_of_a_draft_named_by_id__is_reported(production: Env
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "frozen"])
-def test_erase_user__folded_before__leaves_no_total_and_no_trace_in_the_sums(
+def test_erase_user__counted_before__leaves_no_value_and_no_trace_in_the_sums(
     production: Environment, state: str
 ) -> None:
     experiment = ExperimentFactory(key="e", **{"running" if state == "running" else "stopped": True})
@@ -186,20 +186,20 @@ def test_purge__started_experiment__keeps_events_of_its_look_back_before_the_sec
     early = timedelta(days=-28).total_seconds()
     record([see("first", "e", second=0)], production)
     record([happen("first", "purchase", second=second) for second in (early - 0.1, early, -0.1, 2)], production)
-    before = totals(experiment)
-    assert before["figures"][:2] == [1, 1]
+    before = values_of(experiment)
+    assert [(row["value"], row["value_before"]) for row in before if row["metric"] == 0] == [(1, 1)]
 
     plan = plan_purge(production, NOON + timedelta(days=1))
     assert plan.obstacles() == ["Experiment e keeps 4 older events, from 2026-01-03T12:00:00.000000Z on."]
     assert purge(plan) == 1
     UserValue.objects.all().delete()
-    ResultState.objects.update(mark="")
-    assert totals(experiment) == before
+    ResultState.objects.update(watermark="")
+    assert values_of(experiment) == before
 
 
-def totals(experiment: Experiment) -> dict[str, Any]:
+def values_of(experiment: Experiment) -> list[dict[str, Any]]:
     refresh(experiment, NOON)
-    return UserValue.objects.values().get()
+    return [*UserValue.objects.order_by("metric").values()]
 
 
 def test_purge__frozen_experiment__keeps_nothing(production: Environment) -> None:

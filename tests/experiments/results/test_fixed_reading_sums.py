@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from experiments.aggregates import ranks
 
 from config.models import Environment
 from events.removal.erasure import erase_user
@@ -18,9 +17,10 @@ from experiments.design.phases import phase_document
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState
-from experiments.results.fixed_reading import FixedReading, SumsAsOf, find_instant, fixed_reading, sums_as_of
+from experiments.results import caps
+from experiments.results.fixed_reading import FixedReading, find_instant, fixed_reading, sums_as_of
 from experiments.results.refresh import bring_up_to_date
-from experiments.results.sums import EXPOSURE
+from experiments.results.sums import EXPOSURE, SumsAsOf
 from tests.conftest import NOON
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
 from tests.experiments.results.series_by_hand import by_label, caps_by_hand, near, series_by_hand, stopped_at
@@ -89,7 +89,7 @@ def test_fixed_reading__before_the_last_planned_user_is_mature__is_none(experime
 def test_find_instant__users_within_one_second__is_exact(
     production: Environment, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(ranks, "MOST_FETCHED", 2)
+    monkeypatch.setattr(caps, "MAX_FETCHED", 2)
     experiment = make_experiment(production, Definition("bought", 1, "conversion", Quantity("buy")))
     experiment.analysis, experiment.registration = AnalysisMethod.FIXED, {"plannedSampleSize": size}
     experiment.variants, experiment.phases = [{"key": "green", "weight": 1}], []
@@ -120,7 +120,7 @@ def test_fixed_reading__after_a_day__does_not_change(experiment: Experiment, pro
     final = read(experiment, NOON + 3 * DAY)
     buy("g1", NOON + 2 * HOUR)
     erase_user("c3", production)
-    ResultState.objects.update(mark="", stopped_at=None, kept=None)  # as reopening does
+    ResultState.objects.update(watermark="", stopped_at=None, archive=None)  # as reopening does
 
     assert final is not None
     assert read(experiment, NOON + 4 * DAY) == final

@@ -63,12 +63,12 @@ def test_report__of_a_tester_just_before_the_start__is_no_exposure(production: E
 
 
 @pytest.mark.parametrize("state", [{"running": True}, {"stopped": True}])
-@pytest.mark.parametrize("is_folded", [True, False])
-def test_force__exposed_users__count_no_more(production: Environment, state: Any, is_folded: bool) -> None:
+@pytest.mark.parametrize("is_refreshed", [True, False])
+def test_force__exposed_users__count_no_more(production: Environment, state: Any, is_refreshed: bool) -> None:
     experiment = ExperimentFactory(key="e", **state)
     for user in ("u", "v", "w"):
         record([see(user), happen(user, "purchase", second=2)], production)
-    if is_folded:
+    if is_refreshed:
         refresh(experiment, NOON)
     force(production, "u", "w", "never seen")
 
@@ -133,17 +133,17 @@ def test_maintain__testers_recorded_while_they_became_so__are_left_out(productio
     assert remove_all_forced_exposures(NOON) == "removed 0 exposures of users with a forced variant"
 
 
-@pytest.mark.parametrize("is_folded", [True, False])
+@pytest.mark.parametrize("is_refreshed", [True, False])
 def test_results__tester_assigned_by_somebody_who_had_not_heard_of_it__does_not_count(
-    production: Environment, is_folded: bool
+    production: Environment, is_refreshed: bool
 ) -> None:
     experiment = ExperimentFactory(key="e", running=True)
     assign(experiment.pk, "u", "green", NOON)
-    if is_folded:
+    if is_refreshed:
         refresh(experiment, NOON)
     experiment = force(production, "qa")
     assign(experiment.pk, "qa", "green", NOON)
-    if is_folded:
+    if is_refreshed:
         refresh(experiment, NOON)
 
     assert compute_results(experiment, NOON)["green"].sample_size == 1

@@ -11,30 +11,31 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from experiments.aggregates.marks import plain_mark
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config.database.planning import planned
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Exposure, ResultState
-from experiments.results.maturity import Reading, read_mature
+from experiments.models import Experiment, Exposure
+from experiments.results.maturity import MatureSums, read_mature
 from experiments.results.refresh import refresh
 from experiments.results.sums import (
     EXPOSURE,
     ExactSums,
+    MetricSums,
     SumsAsOf,
-    Totals,
     read_caps,
     read_phases,
     step_of,
 )
+from experiments.results.values import stored_values
 from tests.conftest import NOON
 from tests.experiments.results.by_hand import exposed, sums_by_hand
-from tests.experiments.results.histories import ADDITIVE, DEFINITIONS, History, make_experiment
+from tests.experiments.results.histories import DEFINITIONS, NUMBERS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 from tests.selection import histories
 from tests.transactions import undone
@@ -45,7 +46,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RETURNED = Definition("returned", 1, "retention", Quantity("buy"), delay=DAY, window=DAY)
 
 
-def read(experiment: Experiment, at: datetime, **options: Any) -> Reading:
+def read(experiment: Experiment, at: datetime, **options: Any) -> MatureSums:
     return read_mature(experiment, at, read_caps(experiment), **options)
 
 
@@ -69,7 +70,7 @@ def mature_by_hand(experiment: Experiment, at: datetime) -> dict[tuple[int, int,
     return pooled
 
 
-def by_key(by_phase: Mapping[int, Totals]) -> dict[tuple[int, int, str], ExactSums]:
+def by_key(by_phase: Mapping[int, MetricSums]) -> dict[tuple[int, int, str], ExactSums]:
     return {
         (index, phase, variant): totals
         for phase, by_metric in by_phase.items()
@@ -103,7 +104,7 @@ def check(experiment: Experiment, at: datetime) -> None:
 
 
 def check_random_history(production: Environment, chance: Random, steps: int) -> None:
-    history = History(make_experiment(production, *chance.choice([DEFINITIONS, ADDITIVE])), chance)
+    history = History(make_experiment(production, *chance.choice([DEFINITIONS, NUMBERS])), chance)
     for _ in range(steps):
         history.happen()
         if chance.random() < 0.3:
@@ -129,7 +130,7 @@ def experiment(production: Environment) -> Experiment:
     return experiment
 
 
-def returned(reading: Reading) -> tuple[int, int]:
+def returned(reading: MatureSums) -> tuple[int, int]:
     """Return the users in green who count for the retention, and those who returned."""
     sums = reading.sums.by_phase[1].get(0, {}).get("green", ExactSums())
     return reading.users_of(0, 1)["green"], sums.positive
@@ -166,7 +167,7 @@ def test_half_mature_at__is_on_the_day_of_the_middle_one_and_while_users_wait(ex
 
 def test_half_mature_at__of_a_short_window__is_between_the_ends_of_the_open_windows() -> None:
     on_day = {(1, "green", (NOON - days * DAY).date()): users for days, users in ((0, 10), (1, 70))}
-    reading = Reading(NOON, "mature", SumsAsOf({}, {}), {}, [], {2 * HOUR: {1: {"green": 76}}}, on_day)
+    reading = MatureSums(NOON, "mature", SumsAsOf({}, {}), {}, [], {2 * HOUR: {1: {"green": 76}}}, on_day)
     # Four users wait since 10:00 or later. The middle one came at 10:45.
     assert reading.half_mature_at(2 * HOUR, [1], "green") == NOON + 0.75 * HOUR
 
@@ -178,20 +179,6 @@ def test_waiting__after_the_stop__are_cut_off(experiment: Experiment) -> None:
     reading = read(stopped, NOON + 90 * DAY)
 
     assert returned(reading) == (1, 1)
-
-
-def test_read_mature__frozen_by_an_older_version__counts_everybody(experiment: Experiment) -> None:
-    Experiment.objects.update(status="stopped", stopped_at=NOON + 49 * HOUR, frozen_at=NOON + 80 * HOUR)
-    frozen = Experiment.objects.get()
-    assert returned(read(frozen, NOON + 90 * DAY)) == (1, 1)
-
-    of_this_version = ResultState.objects.get().mark
-    ResultState.objects.update(mark=f"2 {plain_mark(of_this_version)}")
-    assert returned(read(frozen, NOON + 90 * DAY)) == (1, 1)
-
-    ResultState.objects.update(mark=plain_mark(of_this_version))
-    reading = read(frozen, NOON + 90 * DAY)
-    assert (reading.maturity, returned(reading)) == ("all", (3, 1))
 
 
 def test_read_mature__frozen_and_events_gone__stays_as_it_froze(experiment: Experiment) -> None:
@@ -230,13 +217,6 @@ def test_read_mature__no_metric_with_a_window__takes_one_statement(
 @pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="the planner of PostgreSQL is asked")
 def test_read_mature__last_day__is_found_by_the_index(experiment: Experiment) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("SET LOCAL enable_bitmapscan = off")
-        cursor.execute(
-            "EXPLAIN SELECT user_id FROM experiments_usertotal WHERE experiment_id = %s AND exposed_at >= %s "
-            "AND exposed_at < %s",
-            [experiment.pk, NOON, NOON + HOUR],
-        )
-        plan = " ".join(line for (line,) in cursor.fetchall())
-    assert "total_by_exposure" in plan
+    of_day = stored_values(experiment.pk).filter(day=NOON.date(), metric=EXPOSURE, exposed_at__lt=NOON + HOUR)
+    with planned(enable_seqscan="off", enable_bitmapscan="off"):
+        assert "value_by_day" in of_day.explain()

@@ -1,21 +1,21 @@
-"""Conditions on event properties in SQL, compared with the function that says what they mean."""
+"""Conditions on event properties as `Q`s, compared with the function that says what they mean."""
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import pytest
-from experiments.aggregates.dialects import Parameters, fetch
-from experiments.aggregates.event_conditions import is_of
+from django.db.models import F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config.database.selects import rows_of, select_of
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.conditions import OPERATORS, check_where, meets
 from experiments.metrics.definition import Condition, Quantity
+from experiments.results.metrics import is_of
 from tests.conftest import NOON
 from tests.experiments.results.condition_cases import CONDITIONS, VALUES, conditions, names, scalars
 from tests.experiments.results.histories import ODD_NAME
@@ -31,9 +31,9 @@ def record_values(environment: Environment, values: list[Any]) -> None:
 
 
 def found_by(where: tuple[Condition, ...]) -> set[str]:
-    parameters = Parameters()
-    statement = f"SELECT id FROM events_event WHERE {is_of(Quantity('buy', where=where), parameters.put)}"
-    return {str(event_id).replace("-", "") for (event_id,) in fetch(statement, parameters)}
+    events = rows_of(Event, select_of(Event.objects.values("id", "properties").annotate(event_name=F("name"))))
+    found = events.filter(is_of(Quantity("buy", where=where)))
+    return {event_id.hex for event_id in found.values_list("id", flat=True)}
 
 
 def expected_by(where: tuple[Condition, ...]) -> set[str]:
@@ -81,12 +81,3 @@ def test_is_of__any_conditions__are_what_they_mean(
     with undone():
         record([NewEvent(new_id(), "u", "buy", NOON, NOON, each) for each in properties], production)
         assert found_by(where) == expected_by(where)
-
-
-def test_is_of__of_one_statement__has_each_value_once() -> None:
-    parameters = Parameters()
-    where = (Condition("a", "in", ("x", "y")), Condition("b", "notIn", ("x", "y")))
-    is_of(Quantity("buy", where=where), parameters.put)
-
-    values = [*parameters.stored().values()]
-    assert len(values) == len(set(values)) == len(set(chain(["buy", "a", "b"], "xy")))

@@ -1,4 +1,4 @@
-"""Totals and sums of all metric types do not depend on the order in which events, a stop and testers arrive."""
+"""Values and sums of all metric types do not depend on the order in which events, a stop and testers arrive."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from experiments.results.refresh import bring_up_to_date
 from experiments.results.sums import KEY, NAMES
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.histories import (
-    ADDITIVE,
     DEFINITIONS,
-    MIXED,
+    FEW,
+    NUMBERS,
     USERS,
     VARIANTS,
     History,
@@ -41,6 +41,7 @@ from tests.transactions import undone
 pytestmark = pytest.mark.django_db
 
 HOUR = timedelta(hours=1)
+_VALUES = [field.name for field in UserValue._meta.concrete_fields if field.name not in ("experiment", "pk")]
 STOP = NOON + timedelta(hours=150)
 LATER = NOON + timedelta(days=30)
 Step = Callable[[Environment], object]
@@ -82,8 +83,8 @@ def steps_of(history: History, chance: Random) -> list[Step]:
     return [*(partial(record_one, event) for event in events), stop, partial(force, chance.choice(USERS))]
 
 
-def aggregates_after(where: Environment, steps: list[Step], metrics: Sequence[Definition]) -> Any:
-    """Return the totals, sums, caps and quantiles after these steps."""
+def results_after(where: Environment, steps: list[Step], metrics: Sequence[Definition]) -> Any:
+    """Return the values, sums, caps and quantiles after these steps."""
     make_experiment(where, *metrics)
     for step in steps:
         step(where)
@@ -91,15 +92,15 @@ def aggregates_after(where: Environment, steps: list[Step], metrics: Sequence[De
     experiment = get_experiment("e", where)
     assert check_sums(experiment, LATER) == []
     rows = [
-        *UserValue.objects.order_by("user_id").values_list("user_id", "variant", "exposed_at", "figures"),
+        *UserValue.objects.order_by("user_id", "metric").values_list(*_VALUES),
         *VariantSums.objects.order_by("metric", "variant", "day").values_list(*KEY, *NAMES),
     ]
     caps, quantiles = ResultState.objects.get().caps, plain(compute_quantiles(experiment, LATER, [1]))
-    return [[flat(value) for value in row] for row in rows], caps, quantiles
+    return [[as_near(value) for value in row] for row in rows], caps, quantiles
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_totals__steps_of_the_same_moment__are_passed_whatever_the_ids_and_the_order(
+def test_values__steps_of_the_same_moment__are_passed_whatever_the_ids_and_the_order(
     production: Environment, is_reversed: bool
 ) -> None:
     looked, bought = Quantity("look"), Quantity("buy", where=(Condition("page", "equals", 1),))
@@ -111,22 +112,19 @@ def test_totals__steps_of_the_same_moment__are_passed_whatever_the_ids_and_the_o
     for event_id, name in sorted(zip(ids, names, strict=True)):
         record([NewEvent(event_id, "u", name, NOON + HOUR, NOON + HOUR, {"page": 1})], production)
     refresh(production)
-    assert UserValue.objects.get().figures[2] == 2
+    assert UserValue.objects.get(metric=0).steps == 2
 
     record([NewEvent(UUID(int=0), "u", "look", NOON + 2 * HOUR, NOON + 2 * HOUR, {})], production)
     refresh(production)
-    assert UserValue.objects.get().figures == [1, 2, 3]
+    values = UserValue.objects.get(metric=0)
+    assert (values.value, values.events, values.steps) == (1, 2, 3)
     assert check_sums(experiment, LATER) == []
-
-
-def flat(value: Any) -> Any:
-    return [as_near(number) for number in value] if isinstance(value, list) else as_near(value)
 
 
 def in_two_orders(where: Environment, seed: int) -> tuple[list[Step], list[Step], Sequence[Definition]]:
     """Return random steps, the same ones in another order with some refreshes, and metrics."""
     chance = Random(seed)
-    metrics = chance.choice([DEFINITIONS, MIXED, ADDITIVE])
+    metrics = chance.choice([DEFINITIONS, FEW, NUMBERS])
     with undone():
         steps = steps_of(History(make_experiment(where, *metrics), chance), chance)
     disturbed = [*steps, *[refresh] * chance.choice([2, 10])]
@@ -136,12 +134,12 @@ def in_two_orders(where: Environment, seed: int) -> tuple[list[Step], list[Step]
 
 @settings(histories(12), phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 10**6))
-def test_aggregates__same_data_in_another_order__are_the_same(production: Environment, seed: int) -> None:
+def test_results__same_data_in_another_order__are_the_same(production: Environment, seed: int) -> None:
     *both, metrics = in_two_orders(production, seed)
     results = []
     for steps in both:
         with undone():
-            results.append(aggregates_after(production, steps, metrics))
+            results.append(results_after(production, steps, metrics))
 
     assert results[0] == results[1]
     assert len(results[0][0]) > 2
@@ -149,11 +147,11 @@ def test_aggregates__same_data_in_another_order__are_the_same(production: Enviro
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("seed", range(6))
-def test_aggregates__same_data_in_another_order_of_short_transactions__are_the_same(
+def test_results__same_data_in_another_order_of_short_transactions__are_the_same(
     production: Environment, seed: int
 ) -> None:
     steps, disturbed, metrics = in_two_orders(production, seed)
     with undone():
-        expected = aggregates_after(production, steps, metrics)
+        expected = results_after(production, steps, metrics)
 
-    assert aggregates_after(production, disturbed, metrics) == expected
+    assert results_after(production, disturbed, metrics) == expected

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from experiments.aggregates import quantiles as module
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from experiments.exposures.recording import assign
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment, Exposure, ResultState
 from experiments.models.exposure import Origin
+from experiments.results import quantiles as module
 from experiments.results.quantiles import QuantileReader, Quantiles, compute_quantiles, read_quantiles
 from experiments.results.refresh import refresh
 from experiments.stats.types import Quantile
@@ -42,7 +42,7 @@ SECONDS = Quantity("load", "seconds")
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test holds for values that the service reads, and for those that the database counts."""
     if request.param != "in memory":
-        monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
+        monkeypatch.setattr(module, "MAX_IN_MEMORY", 0)
 
 
 @histories(15)
@@ -184,7 +184,7 @@ def test_quantile_reader__computing__takes_no_lock(experiment: Experiment, monke
 
 
 @pytest.mark.parametrize("change", ["nothing", "event", "erased", "frozen"])
-def test_quantile_reader__totals_changed_while_it_computed__stores_nothing(experiment: Experiment, change: str) -> None:
+def test_quantile_reader__values_changed_while_it_computed__stores_nothing(experiment: Experiment, change: str) -> None:
     at = NOON + 3 * DAY
     reader = QuantileReader(experiment, at)
     reader.over([1])
@@ -210,7 +210,7 @@ def frozen(experiment: Experiment) -> tuple[Experiment, Quantiles]:
     refresh(stopped, NOON + 5 * DAY)
     before = read_and_store(stopped, NOON + 5 * DAY)
     Experiment.objects.update(frozen_at=NOON + 5 * DAY)
-    ResultState.objects.update(kept={})
+    ResultState.objects.update(archive={})
     return Experiment.objects.get(), before
 
 
@@ -230,15 +230,6 @@ def test_read_quantiles__frozen_and_a_user_erased__stay(frozen: tuple[Experiment
 
     assert not Event.objects.filter(user_id="u3").exists()
     assert read_quantiles(experiment, NOON + 5 * DAY, [1]) == before
-
-
-def test_read_quantiles__of_an_older_version__serve_frozen_results_alone(experiment: Experiment) -> None:
-    at = NOON + 3 * DAY
-    older = {"mature 1": {"users": [40], "metrics": {"0": {"green": [40, 79, 20, 0.25]}}}}
-    ResultState.objects.update(quantiles=older, kept={})
-    assert plain(read_quantiles(experiment, at, [1])) == near(quantiles_by_hand(experiment, at, [1], "mature"))
-    Experiment.objects.update(status="stopped", stopped_at=at, frozen_at=at)
-    assert read_quantiles(Experiment.objects.get(), at, [1]) == {0: {"green": Quantile(40, 79, 20, 0.25)}}
 
 
 def test_quantile_reader__no_such_metric__takes_no_statement(

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +24,7 @@ from experiments.models import EXPOSURE, Experiment, ResultState, UserValue, Var
 from experiments.results import update
 from experiments.results.refresh import refresh
 from experiments.results.sums import KEY, NAMES, ExactSums, MetricSums, read_sums
+from experiments.results.update import Update
 from experiments.results.values import exposed_users
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.by_hand import FIGURES, Row, Sums, is_in_several, sums_by_hand, values_by_hand
@@ -141,6 +142,19 @@ def check_random_history(production: Environment, chance: Random, steps: int) ->
     assert (near(stored_values(experiment)), near(without_zeros(stored_sums(experiment)))) == kept
 
 
+def test_refresh__after_every_step_of_a_history__has_the_sums_of_its_values_to_the_last_digit(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update, "_EVENTS_A_USER", 0)  # so that changed users alone are computed again
+    for seed in range(6):
+        with undone():
+            history = History(make_experiment(production), Random(seed))
+            for _ in range(30):
+                history.happen()
+                state = refresh(history.experiment, NOON)
+                assert stored_sums(history.experiment) == Update(state, history.experiment).sums_of_values()
+
+
 @pytest.fixture
 def experiment(production: Environment) -> Experiment:
     """A running experiment with one user in green since half a second after NOON, refreshed."""
@@ -181,6 +195,30 @@ def test_refresh__watermark_older_than_a_minute__is_replaced(experiment: Experim
     refresh(experiment, at)
 
     assert ResultState.objects.get().refreshed_at == at
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refresh__events_of_its_own_transaction__are_counted_once(experiment: Experiment) -> None:
+    with transaction.atomic():
+        for number in (1, 2, 3):
+            EventFactory(user_id="u", name="purchase", timestamp=NOON)
+            assert value(experiment) == (1, 0, 0, number, 0)
+    EventFactory(user_id="u", name="purchase", timestamp=NOON)
+
+    assert [value(experiment) for _ in range(2)] == [(1, 0, 0, 4, 0)] * 2
+    check(experiment)
+
+
+def test_refresh__amounts_one_after_the_other__add_up_as_all_at_once(experiment: Experiment) -> None:
+    measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount")))
+    for amounts in ([0.1, 0.2], [1e17, 1, -1e17], [25, -19.99, -5.01], [-5, 12, -7], [1e100, -1e100, 3], [0.1] * 30):
+        with undone():
+            for amount in amounts:
+                EventFactory(user_id="u", name="purchase", timestamp=NOON, properties={"amount": amount})
+                refresh(experiment, NOON)
+            stored = value(experiment)
+            refresh_from_scratch(experiment)
+            assert stored == pytest.approx(value(experiment), rel=1e-14, abs=0)
 
 
 @pytest.mark.parametrize("watermark", ["1 100:100: 0", ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from random import Random
@@ -10,28 +11,30 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from experiments.aggregates import daily_changes, statements, update
-from experiments.aggregates.daily_changes import refresh_series, update_series
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.database import timeouts
 from config.models import Environment
 from events.models import Event
+from events.recording.ingest import NewEvent, new_id, record
+from events.removal.erasure import erase_user
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Condition, Definition, Quantity
-from experiments.models import DailyChange, Experiment, ResultState, Status
+from experiments.models import DailySums, DayValue, Experiment, Exposure, ResultState, Status
+from experiments.results import refresh, update
 from experiments.results.archive import freeze
-from experiments.results.refresh import bring_up_to_date
+from experiments.results.check import check_sums
+from experiments.results.refresh import bring_series_up_to_date, bring_up_to_date
 from experiments.results.series import read_series
 from experiments.results.sums import EXPOSURE, ExactSums, read_caps
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.histories import (
-    ADDITIVE,
     DEFINITIONS,
     EUROS,
-    MIXED,
+    FEW,
+    NUMBERS,
     STEPS,
     History,
     make_experiment,
@@ -54,10 +57,10 @@ CAPPED = (
 """Metrics with caps that move. The values of the first one may fall."""
 
 
-@pytest.fixture(params=[0, 1e6], ids=["correcting", "in one pass"])
+@pytest.fixture(params=[0, 1e6], ids=["by user", "in one pass"])
 def _plan_of_statements(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Correct the changes of each user, or compute all again."""
-    monkeypatch.setattr(statements, "_EVENTS_A_USER", request.param)
+    """Compute the days of the users that have changed again, or those of all."""
+    monkeypatch.setattr(update, "_EVENTS_A_USER", request.param)
     monkeypatch.setattr(update, "USERS_AT_ONCE", 2)
 
 
@@ -66,14 +69,13 @@ def series_of(experiment: Experiment, at: datetime) -> dict[date, Sums]:
 
 
 def check(experiment: Experiment, at: datetime) -> None:
-    bring_up_to_date(experiment, at)
-    update_series(experiment, at)
+    bring_series_up_to_date(experiment, at)
     assert near(series_of(experiment, at)) == near(series_by_hand(experiment, at, read_caps(experiment)))
 
 
 def check_random_history(production: Environment, chance: Random, steps: int) -> None:
     ever = Definition("ever", 1, "funnel", STEPS[0], steps=STEPS)
-    metrics = chance.choice([(*DEFINITIONS, ever), MIXED, ADDITIVE, CAPPED])
+    metrics = chance.choice([(*DEFINITIONS, ever), FEW, NUMBERS, CAPPED])
     history = History(make_experiment(production, *metrics), chance)
     for _ in range(steps):
         history.happen()
@@ -82,7 +84,7 @@ def check_random_history(production: Environment, chance: Random, steps: int) ->
         if chance.random() < 0.3:
             check(history.experiment, NOON + timedelta(hours=chance.randrange(24 * 12)))
         if chance.random() < 0.05:
-            ResultState.objects.update(mark="")  # as after a change of the metrics
+            ResultState.objects.update(watermark="")  # as after a change of the metrics
     check(history.experiment, NOON + 30 * DAY)
 
 
@@ -109,8 +111,7 @@ def buy(user: str, at: datetime, **times: datetime) -> None:
 
 def conversions(experiment: Experiment, at: datetime) -> dict[int, tuple[int, int]]:
     """Return the users and the buyers in green as of the end of each finished day of January and February."""
-    bring_up_to_date(experiment, at)
-    update_series(experiment, at)
+    bring_series_up_to_date(experiment, at)
     ends = ((day.day, sums.by_phase[1]) for day, sums in read_series(experiment, at))
     return {
         day: (totals[EXPOSURE]["green"].users, totals.get(0, {}).get("green", ExactSums()).positive)
@@ -168,19 +169,20 @@ def test_read_series__stopped__ends_before_the_day_of_the_stop(experiment: Exper
     assert conversions(experiment, NOON + 9 * DAY) == {31: (1, 0), 1: (1, 0)}
 
 
-def test_read_series__nobody_has_asked__has_no_days(experiment: Experiment) -> None:
+def test_bring_up_to_date__nobody_has_asked_for_a_series__stores_no_values_of_days(experiment: Experiment) -> None:
+    buy("u", NOON)
     bring_up_to_date(experiment, NOON + 3 * DAY)
-    refresh_series(experiment, NOON + 3 * DAY)
 
-    assert [*read_series(experiment, NOON + 3 * DAY)] == []
-    assert not DailyChange.objects.exists()
+    assert not DayValue.objects.exists()
+    assert not DailySums.objects.exists()
 
 
-def test_update_series__nothing_new__writes_nothing(experiment: Experiment) -> None:
+@pytest.mark.django_db(transaction=True)  # what a transaction has written itself is always new to it
+def test_bring_series_up_to_date__nothing_new__writes_nothing(experiment: Experiment) -> None:
     buy("u", NOON)
     conversions(experiment, NOON + 3 * DAY)
     with CaptureQueriesContext(connection) as queries:
-        update_series(experiment, NOON + 3 * DAY)
+        bring_series_up_to_date(experiment, NOON + 3 * DAY)
 
     assert all(query["sql"].startswith("SELECT") for query in queries)
 
@@ -196,13 +198,92 @@ def test_freeze__series_that_nobody_has_asked_for__is_there_after_the_events_are
     assert conversions(experiment, NOON + 50 * DAY) == {31: (1, 0), 1: (1, 1), 2: (2, 1), 3: (2, 1)}
 
 
-def test_read_series__frozen_by_an_older_version__has_no_days(experiment: Experiment) -> None:
-    bring_up_to_date(experiment, NOON)
-    Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)
-    ResultState.objects.update(kept={})
-    experiment.refresh_from_db()
+BOUGHT = Definition("bought", 1, "count", Quantity("buy"))
+SPENT = Definition("spent", 1, "sum", Quantity("buy", "amount"), cap_percentile=80)
 
-    assert conversions(experiment, NOON + 3 * DAY) == {}
+
+def spend(environment: Environment, user: str, amount: float, at: datetime) -> None:
+    record([NewEvent(new_id(), user, "buy", at, at, {"amount": amount})], environment)
+
+
+@pytest.fixture
+def spending(production: Environment, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """An experiment whose users were exposed at NOON and bought for 1 to 10 a day later, with a series of two days."""
+    monkeypatch.setattr(update, "_EVENTS_A_USER", 0)  # so that changed users alone are computed again
+    experiment = make_experiment(production, BOUGHT, SPENT)
+    for amount, user in enumerate("abcdefghij", 1):
+        assign(experiment.pk, user, "green", NOON)
+        spend(production, user, amount, NOON + DAY)
+    bring_series_up_to_date(experiment, NOON + 2 * DAY)
+    return experiment
+
+
+def events_of_today_and_late_ones(experiment: Experiment) -> None:
+    for user, days in (("a", 2), ("b", 1), ("c", -1)):
+        spend(experiment.environment, user, 1, NOON + days * DAY)
+
+
+def late_and_new_exposures(experiment: Experiment) -> None:
+    for user, days in (("late", 1), ("new", 2)):
+        spend(experiment.environment, user, 3, NOON + timedelta(hours=36))
+        assign(experiment.pk, user, "green", NOON + days * DAY)
+
+
+def later_exposure(experiment: Experiment) -> None:
+    moved = Exposure.objects.get(user_id="a")
+    moved.exposed_at = NOON + 2 * DAY
+    moved.save()
+
+
+def cap_that_rises(experiment: Experiment) -> None:
+    spend(experiment.environment, "a", 500, NOON + 2 * DAY)
+
+
+def cap_that_falls(experiment: Experiment) -> None:
+    for number in range(10):
+        assign(experiment.pk, f"u{number}", "green", NOON + DAY)
+        spend(experiment.environment, f"u{number}", 1, NOON + 2 * DAY)
+
+
+def refund_of_the_most(experiment: Experiment) -> None:
+    spend(experiment.environment, "j", -9.5, NOON + 2 * DAY)  # the most on the day before, and now less than any cap
+
+
+def erasure(experiment: Experiment) -> None:
+    erase_user("i", experiment.environment)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        events_of_today_and_late_ones,
+        late_and_new_exposures,
+        later_exposure,
+        cap_that_rises,
+        cap_that_falls,
+        refund_of_the_most,
+        erasure,
+    ],
+)
+def test_bring_series_up_to_date__change__reaches_all_days_by_the_cap_in_force(
+    spending: Experiment, change: Callable[[Experiment], None]
+) -> None:
+    change(spending)
+    for days in (2, 3, 5):
+        check(spending, NOON + days * DAY)
+        assert check_sums(spending, NOON + days * DAY) == []
+
+
+def test_bring_series_up_to_date__stop_dated_back__leaves_out_what_came_after_it(spending: Experiment) -> None:
+    assign(spending.pk, "late", "green", NOON + timedelta(hours=31))
+    spend(spending.environment, "late", 1, NOON + timedelta(hours=32))
+    check(spending, NOON + 2 * DAY)
+    arguments = {"key": "e", "environment": spending.environment, "actor": ACTOR, "at": NOON + 2 * DAY}
+    stop_experiment(**arguments, stopped_at=NOON + timedelta(hours=30))
+    spending.refresh_from_db()
+
+    check(spending, NOON + 3 * DAY)
+    assert check_sums(spending, NOON + 3 * DAY) == []
 
 
 @pytest.mark.django_db(transaction=True)  # the limit lasts until the end of a transaction
@@ -218,8 +299,7 @@ def test_series__asked_for_in_a_request__may_take_as_long_as_results(
             cursor.execute("SHOW statement_timeout")
             limits.append(cursor.fetchone()[0])
 
-    monkeypatch.setattr(daily_changes, "_update", note_limit)
-    experiment = make_experiment(production, *ADDITIVE)
-    bring_up_to_date(experiment, NOON)
-    update_series(experiment, NOON)
+    monkeypatch.setattr(refresh, "_begin_series", note_limit)
+    experiment = make_experiment(production, *NUMBERS)
+    bring_series_up_to_date(experiment, NOON)
     assert limits == ["10min"]

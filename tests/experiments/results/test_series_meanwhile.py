@@ -4,43 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
 
 import pytest
-from django.db import connection
-from experiments.aggregates import statements
-from experiments.aggregates.daily_changes import update_series
-from experiments.results.series_statements import ChangesQuery
 
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition
-from experiments.models import Experiment, ResultState
-from experiments.results.refresh import bring_up_to_date
-from experiments.results.sums import DailySums
-from tests.config.database.test_commit_order_between import reach, restore_ahead
+from experiments.results import update
+from experiments.results.check import check_sums
+from experiments.results.refresh import bring_series_up_to_date
+from tests.config.database.test_commit_order import on_postgresql, reach, restore_ahead
 from tests.conftest import NOON
-from tests.experiments.results.histories import ADDITIVE, DEFINITIONS, make_experiment
-from tests.experiments.results.test_history import DAY, buy, check, conversions
+from tests.experiments.results.histories import DEFINITIONS, FEW, make_experiment
 from tests.experiments.results.test_refresh_meanwhile import write
+from tests.experiments.results.test_series import DAY, buy, check, conversions
 from tests.factories import ExperimentFactory
 from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite files keep their epochs")
 
-
-@pytest.mark.parametrize("metrics", [DEFINITIONS, ADDITIVE], ids=["all metrics", "metrics that add up"])
-def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gives(
+@pytest.mark.parametrize("metrics", [DEFINITIONS, FEW], ids=["all metrics", "some metrics"])
+def test_bring_series_up_to_date__beside_writes_and_erasures__is_what_computing_by_hand_gives(
     threads: Threads, metrics: Sequence[Definition]
 ) -> None:
     experiment = make_experiment(Environment.objects.get(key="production"), *metrics)
     writing: list[Future[None]] = [threads.start(write, experiment, seed) for seed in range(3)]
     while not all(writer.done() for writer in writing):
-        bring_up_to_date(experiment, NOON)
-        update_series(experiment, NOON)
+        bring_series_up_to_date(experiment, NOON)
     for writer in writing:
         writer.result(SECONDS)
 
@@ -49,48 +41,21 @@ def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gi
 
 @pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
 @on_postgresql
-def test_read_series__rows_restored_from_another_database__count_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "_EVENTS_A_USER", 0)  # so that changes are corrected
-    experiment = make_two_users()
-    ahead = restore_ahead(Event.objects.all())
-    assert conversions(experiment, NOON + DAY) == {31: (2, 1)}
-    reach(ahead)
-    buy("v", NOON)
-
-    assert conversions(experiment, NOON + DAY) == {31: (2, 2)}
-    assert ResultState.objects.get().series
-
-
-@pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
-@pytest.mark.parametrize("already_stored", [False, True])
-@on_postgresql
-def test_update_series__restored_rows_are_reached_meanwhile__count_once(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch, already_stored: bool
+@pytest.mark.parametrize("events_a_user", [0, 1e6], ids=["by user", "in one pass"])
+def test_bring_series_up_to_date__rows_restored_from_another_database__count_once(
+    monkeypatch: pytest.MonkeyPatch, events_a_user: float
 ) -> None:
-    monkeypatch.setattr(statements, "_EVENTS_A_USER", 0)  # so that changes are corrected
-    experiment = make_two_users()
-    ahead = restore_ahead(Event.objects.all())
-    if already_stored:
-        assert conversions(experiment, NOON + DAY) == {31: (2, 1)}
-    buy("v", NOON)
-    compute = ChangesQuery.changes
-
-    def reach_and_compute(query: ChangesQuery, *arguments: Any) -> DailySums:
-        threads.start(reach, ahead).result(SECONDS)
-        return compute(query, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChangesQuery, "changes", reach_and_compute)
-        assert conversions(experiment, NOON + DAY) == {31: (2, 2)}
-    buy("u", NOON)
+    monkeypatch.setattr(update, "_EVENTS_A_USER", events_a_user)
+    experiment = ExperimentFactory(key="e", running=True)
+    for user in ("u", "v"):
+        assign(experiment.pk, user, "green", NOON)
+        buy(user, NOON)
+    ahead = restore_ahead(Event.objects.filter(user_id="u"))
+    assert conversions(experiment, NOON + DAY) == {31: (2, 2)}
+    for number in (ahead - 1, ahead, ahead + 1):
+        reach(number)
+        buy("v", NOON)
+        check(experiment, NOON + DAY)
 
     assert conversions(experiment, NOON + DAY) == {31: (2, 2)}
-
-
-def make_two_users() -> Experiment:
-    """An experiment of two users of whom one has bought."""
-    experiment: Experiment = ExperimentFactory(key="e", running=True)
-    assign(experiment.pk, "u", "green", NOON)
-    assign(experiment.pk, "v", "green", NOON)
-    buy("u", NOON)
-    return experiment
+    assert check_sums(experiment, NOON + DAY) == []

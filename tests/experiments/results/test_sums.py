@@ -25,7 +25,7 @@ from experiments.results.sums import (
     read_sums,
 )
 from tests.conftest import ACTOR, NOON
-from tests.experiments.results.by_hand import Sums, sums_by_hand, totals_by_hand
+from tests.experiments.results.by_hand import Sums, sums_by_hand, values_by_hand
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory
 
@@ -140,7 +140,7 @@ def near(sums: ExactSums) -> Any:
 
 def test_read_caps__fixed_and_percentile__are_those_in_force(experiment: Experiment) -> None:
     values = sorted(
-        total[3] for (metric_index, _), total in totals_by_hand(experiment).items() if metric_index == 2 and total[3]
+        row[3] for (metric_index, _), row in values_by_hand(experiment).items() if metric_index == 2 and row[3]
     )
 
     assert read_caps(experiment) == {1: 2, 2: values[-(-60 * len(values) // 100) - 1]}
