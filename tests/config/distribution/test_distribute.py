@@ -38,8 +38,8 @@ def test_spread__every_table__has_the_user_in_its_key() -> None:
     assert [table.name for table in spread] == [
         "events_event",
         "experiments_exposure",
-        "experiments_usertotal",
-        "experiments_seriesuser",
+        "experiments_uservalue",
+        "experiments_dayvalue",
     ]
     assert all("user_id" in table.key for table in spread)
 
