@@ -153,18 +153,19 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "field"), REFUSED)
 def test_add__what_the_api_refuses__is_refused_at_the_same_field_in_the_same_words(
-    flag: Flag, api: Any, changes: dict[str, str], field: str
+    subtests: pytest.Subtests, flag: Flag, api: Any
 ) -> None:
     client = sign_in()
     before = revision()
-    response = client.post(ADD, filled(client, ADD, **{"key": "fresh", **changes}))
-    assert response.status_code == 200
-    said = errors_of(response)[field]
-    words = refusal_of_api(api, changes)
-    assert any(word in error for error in said for word in words), (said, words)
-    assert revision() == before
+    for changes, field in REFUSED:
+        with subtests.test(changes=changes, field=field):
+            response = client.post(ADD, filled(client, ADD, **{"key": "fresh", **changes}))
+            assert response.status_code == 200
+            said = errors_of(response)[field]
+            words = refusal_of_api(api, changes)
+            assert any(word in error for error in said for word in words), (said, words)
+            assert revision() == before
 
 
 def refusal_of_api(api: Any, changes: dict[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.changes.segment_changes import create_segment, get_segment
 from flags.models import Flag, Segment, Usage, hour_of
 from tests.admin import AdminClient, answer, filled, hidden_fields, revision, sign_in, text_of
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.flags.recent_users.users import note, store, store_four_users
 
@@ -58,9 +59,11 @@ def asks(response: Any) -> bool:
 # --- flags: without knowing a user -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_edit__after_which_nobody_gets_the_flag__asks(subtests: pytest.Subtests, production: Environment) -> None:
+    create_segment(key="nobody", actor=ACTOR, at=NOON)
+    create_segment(key="nested", conditions=[{**MEMBER, "value": "nobody"}], actor=ACTOR, at=NOON)
+    client = sign_in()
+    for before, after, expected in [
         ([], [share(0)], True),
         ([], [share(0.001)], False),
         ([], [rule_for(PRO)], False),
@@ -76,33 +79,27 @@ def asks(response: Any) -> bool:
         ([share(0)], [share(0), share(0)], False),
         ([share(50, startAt="tomorrow")], [share(0)], False),
         ([rule_for(PRO)], [rule_for(PRO), share(50)], False),
-    ],
-)
-def test_edit__after_which_nobody_gets_the_flag__asks(
-    production: Environment, before: list[Any], after: list[Any], expected: bool
-) -> None:
-    create_segment(key="nobody", actor=ACTOR, at=NOON)
-    create_segment(key="nested", conditions=[{**MEMBER, "value": "nobody"}], actor=ACTOR, at=NOON)
-    dated = [json.loads(json.dumps(rules).replace('"tomorrow"', f'"{tomorrow()}"')) for rules in (before, after)]
-    flag = flag_on(production, *dated[0])
-    assert asks(save(sign_in(), flag, rules=dated[1])) is expected
+    ]:
+        with undone(subtests, before=before, after=after):
+            dated = [
+                json.loads(json.dumps(rules).replace('"tomorrow"', f'"{tomorrow()}"')) for rules in (before, after)
+            ]
+            flag = flag_on(production, *dated[0])
+            assert asks(save(client, flag, rules=dated[1])) is expected
 
 
-@pytest.mark.parametrize(
-    ("edits", "expected"),
-    [
+def test_edit__after_which_nobody_gets_the_same_value__asks(subtests: pytest.Subtests, production: Environment) -> None:
+    flag = flag_on(production, type="string", variants=COLOURS, default_variant="blue", off_variant="red")
+    client = sign_in()
+    for edits, expected in [
         ({"default_variant": "red"}, True),
         ({"variants": [{"key": "blue", "value": "other"}, COLOURS[1]]}, True),
         ({"rules": [share(100, split=[{"variant": "red", "weight": 1}])]}, True),
         ({"rules": [share(100, split=[{"variant": "red", "weight": 1}, {"variant": "blue", "weight": 1}])]}, False),
         ({"off_variant": "blue"}, False),
-    ],
-)
-def test_edit__after_which_nobody_gets_the_same_value__asks(
-    production: Environment, edits: dict[str, Any], expected: bool
-) -> None:
-    flag = flag_on(production, type="string", variants=COLOURS, default_variant="blue", off_variant="red")
-    assert asks(save(sign_in(), flag, **edits)) is expected
+    ]:
+        with undone(subtests, edits=edits):
+            assert asks(save(client, flag, **edits)) is expected
 
 
 def test_edit__that_adds_a_prerequisite_that_is_off__asks(production: Environment) -> None:
@@ -127,28 +124,27 @@ def test_edit__of_a_flag_that_another_needs__names_both(production: Environment)
     assert "at least one" not in shown.lower()
 
 
-@pytest.mark.parametrize("edits", [{"description": "New"}, {"tags": "shop"}, {"owner": "ada"}, {}])
-def test_edit__that_changes_nothing_for_users__asks_nothing(production: Environment, edits: dict[str, Any]) -> None:
+def test_edit__that_changes_nothing_for_users__asks_nothing(subtests: pytest.Subtests, production: Environment) -> None:
     store_four_users(production)
-    assert not asks(save(sign_in(), flag_on(production, share(50)), **edits))
+    client = sign_in()
+    for edits in [{"description": "New"}, {"tags": "shop"}, {"owner": "ada"}, {}]:
+        with undone(subtests, edits=edits):
+            assert not asks(save(client, flag_on(production, share(50)), **edits))
 
 
 # --- flags: recent users ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_edit__by_which_recent_users_flip__asks(subtests: pytest.Subtests, production: Environment) -> None:
+    store_four_users(production)
+    client = sign_in()
+    for before, after, expected in [
         (rule_for(PRO), rule_for(FREE), True),  # ada loses it
         (rule_for(PRO), share(100), True),  # three of four get it
         (rule_for(PRO), rule_for({**PRO, "operator": "in", "value": ["pro"]}), False),
-    ],
-)
-def test_edit__by_which_recent_users_flip__asks(
-    production: Environment, before: Any, after: Any, expected: bool
-) -> None:
-    store_four_users(production)
-    assert asks(save(sign_in(), flag_on(production, before), rules=[after])) is expected
+    ]:
+        with undone(subtests, before=before, after=after):
+            assert asks(save(client, flag_on(production, before), rules=[after])) is expected
 
 
 def test_edit__that_gives_few_users_something_else__asks_nothing(production: Environment) -> None:

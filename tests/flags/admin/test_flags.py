@@ -17,6 +17,7 @@ from flags.admin.flags import FlagAdmin
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.models import Flag
 from tests.admin import answer, errors_of, filled, messages_of, only_change, revision, sign_in, text_of
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.trips import following
 
@@ -43,38 +44,36 @@ def address(page: str, flag: Flag) -> str:
     return reverse(f"admin:flags_flag_{page}", args=[flag.pk])
 
 
-@pytest.mark.parametrize("count", [1, 12])
-@pytest.mark.parametrize("query", ["", "o=-4", "q=flag", "shelf=stale", "tag=shop", "owner=ada", "type=switch"])
 def test_flag_list__any_number_of_flags__takes_the_same_queries(
-    production: Environment, django_assert_num_queries: Any, count: int, query: str
+    subtests: pytest.Subtests, production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     fields: dict[str, Any] = {"rules": QUARTER, "tags": ["shop"], "owner": "ada", "expires_at": NOON}
-    for number in range(count):
+    for number in range(12):
         create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **fields)
     client = sign_in()
     snapshot.refresh()
-    # The session, the user, environments, tags, owners, the count, flags, their tags, and their states elsewhere.
-    with django_assert_num_queries(9):
-        response = client.get(f"{reverse(LIST)}?{query}")
-    assert len(response.context["cl"].result_list) == count
+    for query in ["", "o=-4", "q=flag", "shelf=stale", "tag=shop", "owner=ada", "type=switch"]:
+        # The session, the user, environments, tags, owners, the count, flags, their tags, and their states elsewhere.
+        with subtests.test(query=query), django_assert_max_num_queries(9):
+            response = client.get(f"{reverse(LIST)}?{query}")
+            assert len(response.context["cl"].result_list) == 12
 
 
-@pytest.mark.parametrize("count", [1, 12])
 def test_flag_form__any_number_of_other_flags__reads_them_once(
-    flag: Flag, production: Environment, django_assert_num_queries: Any, count: int
+    flag: Flag, production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     typed = {"type": "string", "variants": [{"key": "a", "value": "x"}, {"key": "b", "value": "y"}]}
-    for number in range(count):
+    for number in range(12):
         values = typed if number % 2 else {}
         create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **values)
     client = sign_in()
     client.get(address("change", flag))  # the first page of a process reads content types, too
-    with django_assert_num_queries(13):  # one of them reads the other flags, one the experiments
+    with django_assert_max_num_queries(13):  # one of them reads the other flags, one the experiments
         response = client.get(address("change", flag))
     known = re.search(r'<script id="hy-flags" type="application/json">(.*?)</script>', response.content.decode())
     assert known is not None
     assert json.loads(known[1]) == {
-        f"flag-{number}": ["a", "b"] if number % 2 else [] for number in sorted(range(count), key=str)
+        f"flag-{number}": ["a", "b"] if number % 2 else [] for number in sorted(range(12), key=str)
     }
 
 
@@ -96,21 +95,18 @@ def test_flag_list__rules_and_state__are_said_in_words(flag: Flag) -> None:
     assert 'aria-checked="true"' in response.content.decode()
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("enabled=true", ["new-checkout"]),
-        ("enabled=false", ["search"]),
-        ("q=one+page", ["new-checkout"]),
-        ("q=SEARCH", ["search"]),
-    ],
-)
 def test_flag_list__filter_or_search__narrows_it(
-    flag: Flag, production: Environment, query: str, expected: list[str]
+    subtests: pytest.Subtests, flag: Flag, production: Environment
 ) -> None:
     create_flag(key="search", environment=production, actor=ACTOR, at=NOON)
-    response = sign_in().get(f"{reverse(LIST)}?{query}")
-    assert [row.key for row in response.context["cl"].result_list] == expected
+    client = sign_in()
+    for query, expected in [
+        ("enabled=true", ["new-checkout"]), ("enabled=false", ["search"]), ("q=one+page", ["new-checkout"]),
+        ("q=SEARCH", ["search"]),
+    ]:  # fmt: skip
+        with subtests.test(query=query):
+            response = client.get(f"{reverse(LIST)}?{query}")
+            assert [row.key for row in response.context["cl"].result_list] == expected
 
 
 def test_flag_list__another_environment__shows_the_state_there(flag: Flag) -> None:
@@ -160,11 +156,13 @@ def test_toggle__in_no_environment__changes_nothing(flag: Flag) -> None:
     assert revision() == before
 
 
-@pytest.mark.parametrize("sent", ["production:maybe", "production", ""])
-def test_toggle__neither_on_nor_off__is_refused(flag: Flag, sent: str) -> None:
+def test_toggle__neither_on_nor_off__is_refused(subtests: pytest.Subtests, flag: Flag) -> None:
     before = revision()
-    assert sign_in().post(address("toggle", flag), {"switch": sent}).status_code == 400
-    assert revision() == before
+    client = sign_in()
+    for sent in ["production:maybe", "production", ""]:
+        with subtests.test(sent=sent):
+            assert client.post(address("toggle", flag), {"switch": sent}).status_code == 400
+            assert revision() == before
 
 
 def test_toggle__by_get__changes_nothing(flag: Flag, production: Environment) -> None:
@@ -192,12 +190,13 @@ def test_viewer__sees_flags_but_no_switch_and_no_form(flag: Flag) -> None:
     assert "25 % of everyone" in form
 
 
-@pytest.mark.parametrize("page", ["toggle", "change", "delete"])
-def test_viewer__posts_anyway__is_forbidden(flag: Flag, page: str) -> None:
+def test_viewer__posts_anyway__is_forbidden(subtests: pytest.Subtests, flag: Flag) -> None:
     before = revision()
     sent = {"switch": "production:off", "opened_in": "production", "description": "x", "rules": "[]"}
-    assert sign_in("flags.view_flag").post(address(page, flag), sent).status_code == 403
-    assert revision() == before
+    for page in ["toggle", "change", "delete"]:
+        with undone(subtests, page=page):
+            assert sign_in("flags.view_flag").post(address(page, flag), sent).status_code == 403
+            assert revision() == before
 
 
 def test_add__what_was_typed__is_stored_and_logged_with_its_reason(production: Environment) -> None:
@@ -212,9 +211,13 @@ def test_add__what_was_typed__is_stored_and_logged_with_its_reason(production: E
     assert (change.action, change.source, change.reason) == ("created", Source.ADMIN, "Beta starts")
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
+def test_add__what_the_api_refuses__is_refused_in_the_same_words(
+    subtests: pytest.Subtests, flag: Flag, api: Any
+) -> None:
+    client = sign_in()
+    where = reverse("admin:flags_flag_add")
+    before = revision()
+    for changes, field in [
         ({"key": "a b"}, "key"),
         ({"key": "new-checkout"}, "key"),
         ({"key": "k" * 101}, "key"),
@@ -228,21 +231,18 @@ def test_add__what_was_typed__is_stored_and_logged_with_its_reason(production: E
         ({"rules": '[{"type": "users", "userIds": ["\\ud800"]}]'}, "rules"),
         ({"rules": '[{"type": "percentage", "percentage": 1' + "0" * 40 + "}]"}, "rules"),
         ({"rules": "[{"}, "rules"),
-    ],
-)
-def test_add__what_the_api_refuses__is_refused_in_the_same_words(
-    flag: Flag, api: Any, changes: dict[str, str], field: str
-) -> None:
-    client = sign_in()
-    where = reverse("admin:flags_flag_add")
-    before = revision()
-    sent = filled(client, where, **{"key": "fresh", **changes})
-    response = client.post(where, sent)
-    assert response.status_code == 200
-    words = refusal_of_api(api, {"key": "fresh", **changes})
-    assert any(word in error for error in errors_of(response)[field] for word in words), (errors_of(response), words)
-    assert response.context["adminform"].form[field].value() == changes[field]
-    assert revision() == before
+    ]:
+        with subtests.test(changes=changes, field=field):
+            sent = filled(client, where, **{"key": "fresh", **changes})
+            response = client.post(where, sent)
+            assert response.status_code == 200
+            words = refusal_of_api(api, {"key": "fresh", **changes})
+            assert any(word in error for error in errors_of(response)[field] for word in words), (
+                errors_of(response),
+                words,
+            )
+            assert response.context["adminform"].form[field].value() == changes[field]
+            assert revision() == before
 
 
 def refusal_of_api(api: Any, values: dict[str, str]) -> list[str]:

@@ -9,7 +9,8 @@ from config.models import Environment
 from flags.admin import known_flags
 from flags.changes.flag_changes import archive_flag
 from flags.models import Flag
-from tests.admin import sign_in
+from tests.admin import AdminClient, sign_in
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
 
@@ -19,8 +20,8 @@ KNOWN = "/admin/flags/flag/known/"
 COLOURS = [{"key": "blue", "value": "b"}, {"key": "red", "value": "r"}]
 
 
-def found(text: str) -> list[str]:
-    return list(sign_in().get(KNOWN, {"text": text}).json())
+def found(text: str, client: AdminClient | None = None) -> list[str]:
+    return list((client or sign_in()).get(KNOWN, {"text": text}).json())
 
 
 @pytest.fixture
@@ -29,34 +30,29 @@ def _flags(production: Environment) -> None:
         FlagFactory(key=key)
 
 
-@pytest.mark.parametrize("page", ["flags_flag_change", "experiments_experiment_change"])
-@pytest.mark.parametrize(("most", "holds_flags"), [(2, False), (3, True)])
 @pytest.mark.usefixtures("_flags")
 def test_form__more_flags_than_a_page_may_have__says_where_to_ask(
-    monkeypatch: pytest.MonkeyPatch, page: str, most: int, holds_flags: bool
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", most)
-    named = FlagFactory(key="a") if page == "flags_flag_change" else ExperimentFactory(key="e")
-    text = sign_in().get(reverse(f"admin:{page}", args=[named.pk])).content.decode()
-    assert ('id="hy-flags"' in text, 'id="hy-flag-search"' in text) == (holds_flags, not holds_flags)
-    assert (f'"{KNOWN}"' in text) is not holds_flags
+    client = sign_in()
+    for page in ["flags_flag_change", "experiments_experiment_change"]:
+        for most, holds_flags in [(2, False), (3, True)]:
+            with undone(subtests, page=page, most=most, holds_flags=holds_flags):
+                monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", most)
+                named = FlagFactory(key="a") if page == "flags_flag_change" else ExperimentFactory(key="e")
+                text = client.get(reverse(f"admin:{page}", args=[named.pk])).content.decode()
+                assert ('id="hy-flags"' in text, 'id="hy-flag-search"' in text) == (holds_flags, not holds_flags)
+                assert (f'"{KNOWN}"' in text) is not holds_flags
 
 
-@pytest.mark.parametrize(
-    ("text", "keys"),
-    [
-        ("checkout", ["checkout", "new-checkout"]),
-        ("new-checkout", ["new-checkout"]),
-        ("PAY", ["payments"]),
-        ("", ["checkout", "new-checkout", "payments"]),
-        ("nothing", []),
-        ("c" * 101, []),
-        ("check\0out", []),
-    ],
-)
 @pytest.mark.usefixtures("_flags")
-def test_known_flags__by_a_text__are_those_whose_key_contains_it(text: str, keys: list[str]) -> None:
-    assert found(text) == keys
+def test_known_flags__by_a_text__are_those_whose_key_contains_it() -> None:
+    client = sign_in()
+    for text, keys in [
+        ("checkout", ["checkout", "new-checkout"]), ("new-checkout", ["new-checkout"]), ("PAY", ["payments"]),
+        ("", ["checkout", "new-checkout", "payments"]), ("nothing", []), ("c" * 101, []), ("check\0out", []),
+    ]:  # fmt: skip
+        assert found(text, client) == keys, text
 
 
 @pytest.mark.usefixtures("_flags")

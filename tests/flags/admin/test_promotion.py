@@ -17,6 +17,7 @@ from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
 from tests.admin import answer as answer_question
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.writing import HALF
 from tests.flags.engine.experiments import experiment_rule
@@ -226,26 +227,24 @@ def test_one_flag__of_which_rules_alone_differ__asks_without_the_name(
     assert messages_of(answer_question(admin, question)) == ["a is promoted from Staging to Production."]
 
 
-@pytest.mark.parametrize(
-    ("enabled", "says"),
-    [
+def test_several_flags__one_driven_by_an_experiment__names_it(
+    subtests: pytest.Subtests, admin: AdminClient, production: Environment, staging: Environment
+) -> None:
+    for enabled, says in [
         ((True, True), "Its rule stays."),
         ((False, True), "New users are counted while the flag is on."),
         ((False, False), "The flag stays off, so no new users are counted."),
         ((True, False), "While the flag is off, all users get the answer off, and no new users are counted."),
-    ],
-)
-def test_several_flags__one_driven_by_an_experiment__names_it(
-    admin: AdminClient, production: Environment, staging: Environment, enabled: tuple[bool, bool], says: str
-) -> None:
-    is_on, will_be_on = enabled
-    update_flag(key="a", environment=production, changes={"enabled": is_on}, **WRITE)
-    update_flag(key="a", environment=staging, changes={"enabled": will_be_on}, **WRITE)
-    with writing(**WRITE) as log:
-        put_rule(log, key="a", environment=production, rule={**experiment_rule(), "experiment": "checkout"})
-    page = admin.post(f"{LIST}promote/", {"flags": "a,b", "way": "staging:production"})
-    assert f"The experiment checkout drives the flag a in Production. {says}" in text_of(page)
-    assert text_of(page).count("The experiment checkout drives") == 1
+    ]:
+        with subtests.test(enabled=enabled, says=says):
+            is_on, will_be_on = enabled
+            update_flag(key="a", environment=production, changes={"enabled": is_on}, **WRITE)
+            update_flag(key="a", environment=staging, changes={"enabled": will_be_on}, **WRITE)
+            with writing(**WRITE) as log:
+                put_rule(log, key="a", environment=production, rule={**experiment_rule(), "experiment": "checkout"})
+            page = admin.post(f"{LIST}promote/", {"flags": "a,b", "way": "staging:production"})
+            assert f"The experiment checkout drives the flag a in Production. {says}" in text_of(page)
+            assert text_of(page).count("The experiment checkout drives") == 1
 
 
 def test_several_flags__to_an_environment_that_is_not_protected__are_promoted_without_a_name(
@@ -257,15 +256,18 @@ def test_several_flags__to_an_environment_that_is_not_protected__are_promoted_wi
     assert messages_of(answer) == ["2 flags are promoted from Production to Staging."]
 
 
-@pytest.mark.parametrize("way", ["production:production", "staging:trial", "nowhere", ":", ""])
-def test_page__way_that_does_not_lead_from_or_to_here__has_the_usual_one_or_asks(admin: AdminClient, way: str) -> None:
-    sent = {"way": way, "flags": "a"}
-    assert "Promote a from Staging to Production" in text_of(admin.post(page_of("a"), sent))
-    create_environment(key="trial", name="Trial", **WRITE)
-    page = admin.post(page_of("a"), sent)
-    assert "Promote a Staging to Production Trial to Production" in text_of(page)
-    assert "Choose from where to where." in text_of(page)
-    assert 'class="hy-promote"' not in page.content.decode()
+def test_page__way_that_does_not_lead_from_or_to_here__has_the_usual_one_or_asks(
+    subtests: pytest.Subtests, admin: AdminClient
+) -> None:
+    for way in ["production:production", "staging:trial", "nowhere", ":", ""]:
+        with undone(subtests, way=way):
+            sent = {"way": way, "flags": "a"}
+            assert "Promote a from Staging to Production" in text_of(admin.post(page_of("a"), sent))
+            create_environment(key="trial", name="Trial", **WRITE)
+            page = admin.post(page_of("a"), sent)
+            assert "Promote a Staging to Production Trial to Production" in text_of(page)
+            assert "Choose from where to where." in text_of(page)
+            assert 'class="hy-promote"' not in page.content.decode()
 
 
 def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(

@@ -74,7 +74,7 @@ def test_switch__in_a_protected_environment__asks_and_says_whom_it_touches(flag:
 
 @pytest.mark.parametrize("form", [True, False], ids=["form", "switch"])
 def test_question__takes_few_queries(
-    flag: Flag, production: Environment, django_assert_num_queries: Any, form: bool
+    flag: Flag, production: Environment, django_assert_max_num_queries: Any, form: bool
 ) -> None:
     seen_in_the_last_day(production)
     client = sign_in()
@@ -83,10 +83,10 @@ def test_question__takes_few_queries(
     snapshot.refresh()
     if form:
         # Of these, 13 are those of a save, from its savepoints to its change, which is rolled back.
-        with django_assert_num_queries(26 + (connection.vendor == "postgresql")):  # which locks the log
+        with django_assert_max_num_queries(26 + (connection.vendor == "postgresql")):  # which locks the log
             client.post(address("change", flag), sent)
     else:
-        with django_assert_num_queries(7):  # session, user, environments, flag, usage, sample and its users
+        with django_assert_max_num_queries(7):  # session, user, environments, flag, usage, sample and its users
             press(client, flag)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import AdminClient, answer, filled, messages_of, revision, sign_in, text_of
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.flags.engine.experiments import experiment_rule
 
@@ -74,35 +74,37 @@ def promote(client: AdminClient, flag: Flag) -> Any:
     return client.post(address("promote", flag), sent)
 
 
-WAYS = pytest.mark.parametrize("switch_off", [press, act, save, revert, promote], ids=lambda way: way.__name__)
+WAYS = (press, act, save, revert, promote)
 
 
-@WAYS
 def test_every_way_to_switch_off__asks_first_and_says_what_it_means(
-    driven: Flag, switch_off: Callable[[AdminClient, Flag], Any], production: Environment
+    subtests: pytest.Subtests, driven: Flag, production: Environment
 ) -> None:
     client, before = sign_in(), revision()
-    page = switch_off(client, driven)
-    assert (page.status_code, revision()) == (200, before)
-    assert "Switch off f?" in text_of(page)
-    assert SAYS in text_of(page)
+    for switch_off in WAYS:
+        with undone(subtests, way=switch_off.__name__):
+            page = switch_off(client, driven)
+            assert (page.status_code, revision()) == (200, before)
+            assert "Switch off f?" in text_of(page)
+            assert SAYS in text_of(page)
 
-    done = answer(client, page, 0, reason="It harms")
-    assert done.status_code == 302
-    assert get_flag("f", production).enabled is False
-    written = Change.objects.since(before).get()
-    assert (written.key, written.reason) == ("f", "It harms")
+            done = answer(client, page, 0, reason="It harms")
+            assert done.status_code == 302
+            assert get_flag("f", production).enabled is False
+            written = Change.objects.since(before).get()
+            assert (written.key, written.reason) == ("f", "It harms")
 
 
-@WAYS
 def test_every_way_to_switch_off__declined__changes_nothing(
-    driven: Flag, switch_off: Callable[[AdminClient, Flag], Any], production: Environment
+    subtests: pytest.Subtests, driven: Flag, production: Environment
 ) -> None:
     client, before = sign_in(), revision()
-    left = answer(client, switch_off(client, driven), 1)
-    shown = text_of(left) if left.status_code == 200 else messages_of(left)[0]
-    assert "You cancelled, so nothing was changed." in shown
-    assert (get_flag("f", production).enabled, revision()) == (True, before)
+    for switch_off in WAYS:
+        with subtests.test(way=switch_off.__name__):
+            left = answer(client, switch_off(client, driven), 1)
+            shown = text_of(left) if left.status_code == 200 else messages_of(left)[0]
+            assert "You cancelled, so nothing was changed." in shown
+            assert (get_flag("f", production).enabled, revision()) == (True, before)
 
 
 def test_form__declined__still_has_the_other_edits(driven: Flag) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from config.models import Change, Environment
 from flags.changes.flag_changes import create_flag, update_flag
 from flags.models import Flag
 from tests.admin import sign_in, text_of
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
@@ -35,19 +34,18 @@ def page(flag: Flag, name: str) -> str:
     return text_of(sign_in().get(f"{LIST}{flag.pk}/{name}/"))
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
+def test_list__rule_with_a_schedule__says_from_when_it_is_on(
+    subtests: pytest.Subtests, production: Environment
+) -> None:
+    client = sign_in()
+    for rule, words in [
         (LATER, "everyone from 1 Jan 2999, 09:00"),
         (OVER, "no one: the rule ended 2 Mar 2025"),
         (RAMP, "30 % now, 50 % from 1 Jan 2999"),
-    ],
-)
-def test_list__rule_with_a_schedule__says_from_when_it_is_on(
-    rule: dict[str, Any], words: str, production: Environment
-) -> None:
-    create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, at=NOON)
-    assert f"f {words} " in text_of(sign_in().get(LIST))
+    ]:
+        with undone(subtests, rule=rule):
+            create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, at=NOON)
+            assert f"f {words} " in text_of(client.get(LIST))
 
 
 def test_form__other_environments__have_words_about_their_schedules(flag: Flag) -> None:

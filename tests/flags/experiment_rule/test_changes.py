@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from config.errors import ErrorCode, ValidationFailed
@@ -53,9 +51,10 @@ def test_put_rule__flag_of_another_experiment__is_refused(driven: Flag, producti
     assert rules_of(production) == [RULE, HALF]
 
 
-@pytest.mark.parametrize(
-    ("more", "field", "code"),
-    [
+def test_put_rule__that_the_flag_cannot_have__blames_the_experiments_fields(
+    subtests: pytest.Subtests, flag: Flag, production: Environment
+) -> None:
+    for more, field, code in [
         (
             {"variants": [{**variant, "serves": "new"} for variant in RULE["variants"]]},
             "flag.serves.control",
@@ -64,15 +63,12 @@ def test_put_rule__flag_of_another_experiment__is_refused(driven: Flag, producti
         ({"conditions": [{"operator": "inSegment", "value": "nope"}]}, "conditions[0].value", "unknown_reference"),
         ({"forced": {"qa": "pink"}}, "forcedVariants.qa", "unknown_reference"),
         ({"percentage": 101}, "percentage", "out_of_range"),
-    ],
-)
-def test_put_rule__that_the_flag_cannot_have__blames_the_experiments_fields(
-    flag: Flag, production: Environment, more: Any, field: str, code: str
-) -> None:
-    with pytest.raises(ValidationFailed) as refused:
-        write(driving.put_rule, production, rule={**RULE, **more})
-    assert (refused.value.details[0].field, refused.value.details[0].code) == (field, code)
-    assert rules_of(production) == [HALF]
+    ]:
+        with subtests.test(more=more, field=field):
+            with pytest.raises(ValidationFailed) as refused:
+                write(driving.put_rule, production, rule={**RULE, **more})
+            assert (refused.value.details[0].field, refused.value.details[0].code) == (field, code)
+            assert rules_of(production) == [HALF]
 
 
 def test_put_rule__variant_that_the_flag_does_not_have__is_refused(coloured: Flag, staging: Environment) -> None:
@@ -125,9 +121,10 @@ ALL = {"type": "percentage", "percentage": 100}
 SALT = {"salt": "checkout:holdback"}
 
 
-@pytest.mark.parametrize(
-    ("winner", "control", "holdback", "expected"),
-    [
+def test_ship__plain_flag__serves_the_winner_to_all_but_those_held_back(
+    subtests: pytest.Subtests, driven: Flag, production: Environment
+) -> None:
+    for winner, control, holdback, expected in [
         (True, False, 0, [ALL]),
         (True, False, 5, [{**ALL, "percentage": 5, **SALT, "serves": False}, ALL]),
         (True, False, 0.001, [{**ALL, "percentage": 0.001, **SALT, "serves": False}, ALL]),
@@ -135,17 +132,14 @@ SALT = {"salt": "checkout:holdback"}
         (False, True, 0, [{**ALL, "serves": False}]),
         (False, True, 12.5, [{**ALL, "percentage": 12.5, **SALT}, {**ALL, "serves": False}]),
         (False, False, 5, [{**ALL, "serves": False}]),
-    ],
-)
-def test_ship__plain_flag__serves_the_winner_to_all_but_those_held_back(
-    driven: Flag, production: Environment, winner: bool, control: bool, holdback: float, expected: Any
-) -> None:
-    values = {"experiment": "checkout", "winner": winner, "control": control, "holdback": holdback}
-    for ship_to, others in ((driving.ShipTo.AUDIENCE, [HALF]), (driving.ShipTo.EVERYONE, [])):
-        rules = write(driving.ship, production, **values, ship_to=ship_to)
-        assert rules == ([RULE, HALF], [*expected, *others])
-        assert rules_of(production) == [*expected, *others]
-        write(driving.restore_rules, production, experiment="checkout", revision=revision(), rules=[RULE, HALF])
+    ]:
+        with subtests.test(winner=winner, control=control):
+            values = {"experiment": "checkout", "winner": winner, "control": control, "holdback": holdback}
+            for ship_to, others in ((driving.ShipTo.AUDIENCE, [HALF]), (driving.ShipTo.EVERYONE, [])):
+                rules = write(driving.ship, production, **values, ship_to=ship_to)
+                assert rules == ([RULE, HALF], [*expected, *others])
+                assert rules_of(production) == [*expected, *others]
+                write(driving.restore_rules, production, experiment="checkout", revision=revision(), rules=[RULE, HALF])
 
 
 @pytest.mark.parametrize("holdback", [0, 10.0])

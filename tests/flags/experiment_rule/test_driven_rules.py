@@ -17,24 +17,18 @@ from tests.flags.engine.experiments import COLOURS
 from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, locked, refusal, revision, write
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
-        [],
-        [HALF],
-        [HALF, RULE],
-        [RULE, RULE],
-        [{**RULE, "percentage": 50}],
-        [{**RULE, "variants": RULE["variants"][::-1]}],
-    ],
-)
 def test_update__rule_of_an_experiment_lost_or_altered__is_refused(
-    driven: Flag, production: Environment, rules: Any
+    subtests: pytest.Subtests, driven: Flag, production: Environment
 ) -> None:
     before = revision()
-    with locked():
-        flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
-    assert revision() == before
+    for rules in [
+        [], [HALF], [HALF, RULE], [RULE, RULE], [{**RULE, "percentage": 50}],
+        [{**RULE, "variants": RULE["variants"][::-1]}],
+    ]:  # fmt: skip
+        with subtests.test(rules=rules):
+            with locked():
+                flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
+            assert revision() == before
 
 
 def test_update__other_rules_and_the_switch__can_be_changed(driven: Flag, production: Environment) -> None:
@@ -43,44 +37,47 @@ def test_update__other_rules_and_the_switch__can_be_changed(driven: Flag, produc
     assert (flag.rules, flag.enabled, flag.description) == (new["rules"], False, "D")
 
 
-@pytest.mark.parametrize(
-    "rules", [[RULE], [HALF, RULE], [{"type": "experiment"}], [{"type": "experiment", "experiment": []}]]
-)
-def test_write__rule_that_no_experiment_wrote__is_refused(flag: Flag, production: Environment, rules: Any) -> None:
-    at = len(rules) - 1
-    for function, more in (
-        (flag_changes.create_flag, {"key": "new", "rules": rules}),
-        (flag_changes.update_flag, {"key": "f", "changes": {"rules": rules}}),
-    ):
-        with pytest.raises(ValidationFailed) as refused:
-            function(environment=production, **more, **WRITE)
-        assert [(detail.field, detail.code) for detail in refused.value.details] == [
-            (f"rules[{at}].type", "invalid_value")
-        ]
+def test_write__rule_that_no_experiment_wrote__is_refused(
+    subtests: pytest.Subtests, flag: Flag, production: Environment
+) -> None:
+    for rules in [[RULE], [HALF, RULE], [{"type": "experiment"}], [{"type": "experiment", "experiment": []}]]:
+        with subtests.test(rules=rules):
+            at = len(rules) - 1
+            for function, more in (
+                (flag_changes.create_flag, {"key": "new", "rules": rules}),
+                (flag_changes.update_flag, {"key": "f", "changes": {"rules": rules}}),
+            ):
+                with pytest.raises(ValidationFailed) as refused:
+                    function(environment=production, **more, **WRITE)
+                assert [(detail.field, detail.code) for detail in refused.value.details] == [
+                    (f"rules[{at}].type", "invalid_value")
+                ]
 
 
-@pytest.mark.parametrize("rules", [None, {}, [RULE, 7], [RULE, {"type": "percentage"}]])
-def test_update__rules_that_are_none__are_refused_as_ever(driven: Flag, production: Environment, rules: Any) -> None:
-    with pytest.raises(ValidationFailed):
-        flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
+def test_update__rules_that_are_none__are_refused_as_ever(
+    subtests: pytest.Subtests, driven: Flag, production: Environment
+) -> None:
+    for rules in [None, {}, [RULE, 7], [RULE, {"type": "percentage"}]]:
+        with subtests.test(rules=rules), pytest.raises(ValidationFailed):
+            flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
 
 
-@pytest.mark.parametrize(
-    "variants",
-    [
+def test_update__variant_that_an_experiment_serves__is_locked(
+    subtests: pytest.Subtests, coloured: Flag, production: Environment, staging: Environment
+) -> None:
+    for variants in [
         COLOURS["variants"][:1],
         [COLOURS["variants"][0], {"key": "new", "value": "#fff"}],
         None,
-    ],
-)
-def test_update__variant_that_an_experiment_serves__is_locked(
-    coloured: Flag, production: Environment, staging: Environment, variants: Any
-) -> None:
-    more = {} if variants else {"type": None}
-    for environment in (production, staging):
-        with locked():
-            flag_changes.update_flag(key="c", environment=environment, changes={"variants": variants, **more}, **WRITE)
-    assert flag_changes.get_flag("c", production).variants == COLOURS["variants"]
+    ]:
+        with subtests.test(variants=variants):
+            more = {} if variants else {"type": None}
+            for environment in (production, staging):
+                with locked():
+                    flag_changes.update_flag(
+                        key="c", environment=environment, changes={"variants": variants, **more}, **WRITE
+                    )
+            assert flag_changes.get_flag("c", production).variants == COLOURS["variants"]
 
 
 def test_update__variant_that_no_experiment_serves__can_be_added(coloured: Flag, production: Environment) -> None:

@@ -22,6 +22,7 @@ from flags.experiment_rule import exposures as module
 from flags.models import Flag
 from tests.admin import sign_in
 from tests.answers import data
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.flags.engine.experiments import COLOURS, experiment_rule
 from tests.flags.engine.reference import reference_bucket, reference_variant
@@ -154,21 +155,19 @@ def test_one_flag__experiment_ended_elsewhere__does_not_say_that_the_user_is_in_
     assert evaluate(api) == ON
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
+def test_one_flag__excluded_user__is_not_recorded(
+    subtests: pytest.Subtests, api: Any, production: Environment, exposures: Exposures
+) -> None:
+    for more in [
         {"forced": {TREATED: "treatment"}},
         {"percentage": 0},
         {"conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]},
-    ],
-)
-def test_one_flag__excluded_user__is_not_recorded(
-    api: Any, production: Environment, exposures: Exposures, more: Any
-) -> None:
-    drive(production, "f", experiment_rule(**more))
-    assert evaluate(api) == (ON if "forced" in more else {"enabled": True, "reason": "default"})
-    assert ofrep.ask(api, "f", {"targetingKey": TREATED})["value"] is True
-    assert exposures.recorded == []
+    ]:
+        with undone(subtests, more=more):
+            drive(production, "f", experiment_rule(**more))
+            assert evaluate(api) == (ON if "forced" in more else {"enabled": True, "reason": "default"})
+            assert ofrep.ask(api, "f", {"targetingKey": TREATED})["value"] is True
+            assert exposures.recorded == []
 
 
 def test_one_flag__that_is_off__reads_and_records_nothing(api: Any, driven: Exposures) -> None:

@@ -29,32 +29,30 @@ def between(production: Environment) -> int:
     return before
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
-        [RULE],
-        [HALF, FIRST, RULE, LAST],
-        [FIRST, RULE, HALF, LAST],
-        [FIRST, HALF, LAST, RULE],
-        [FIRST, HALF, HALF, RULE],
-        [FIRST, {**HALF, "percentage": 51}, RULE, LAST],
-        [FIRST, {**HALF, "name": "Half"}, RULE, LAST],
-        [FIRST, HALF, LAST],
-    ],
-)
-def test_update__rule_before_the_experiments__is_refused(between: int, production: Environment, rules: Any) -> None:
+def test_update__rule_before_the_experiments__is_refused(
+    subtests: pytest.Subtests, between: int, production: Environment
+) -> None:
     before = revision()
-    with locked() as refused:
-        flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
-    assert "its rule and the 2 rules before it" in refused.value.message
-    assert revision() == before
+    for rules in [
+        [RULE], [HALF, FIRST, RULE, LAST], [FIRST, RULE, HALF, LAST], [FIRST, HALF, LAST, RULE],
+        [FIRST, HALF, HALF, RULE], [FIRST, {**HALF, "percentage": 51}, RULE, LAST],
+        [FIRST, {**HALF, "name": "Half"}, RULE, LAST], [FIRST, HALF, LAST],
+    ]:  # fmt: skip
+        with subtests.test(rules=rules):
+            with locked() as refused:
+                flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
+            assert "its rule and the 2 rules before it" in refused.value.message
+            assert revision() == before
 
 
-@pytest.mark.parametrize("after", [[], [HALF], [LAST, HALF, LAST]])
-def test_update__rules_after_the_experiments__are_free(between: int, production: Environment, after: Any) -> None:
-    rules = [FIRST, HALF, RULE, *after]
-    flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
-    assert rules_of(production) == rules
+def test_update__rules_after_the_experiments__are_free(
+    subtests: pytest.Subtests, between: int, production: Environment
+) -> None:
+    for after in [[], [HALF], [LAST, HALF, LAST]]:
+        with subtests.test(after=after):
+            rules = [FIRST, HALF, RULE, *after]
+            flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
+            assert rules_of(production) == rules
 
 
 def test_put_rule__again__stays_in_its_place(between: int, production: Environment) -> None:

@@ -23,16 +23,15 @@ from tests.guide.markdown import code_blocks, read_page
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("name", ["flags.yaml", "flags.json"])
-@pytest.mark.parametrize("environment", [[], ["--environment", "staging"]])
-def test_import__what_was_exported__changes_nothing(
-    everything: None, folder: Path, name: str, environment: list[str]
-) -> None:
-    path, before = str(folder / name), revision()
-    run("export_flags", "--output", path, *environment)
+def test_import__what_was_exported__changes_nothing(subtests: pytest.Subtests, everything: None, folder: Path) -> None:
+    for name in ["flags.yaml", "flags.json"]:
+        for environment in [[], ["--environment", "staging"]]:
+            with subtests.test(name=name, environment=environment):
+                path, before = str(folder / name), revision()
+                run("export_flags", "--output", path, *environment)
 
-    assert run("import_flags", path, *environment) == "nothing to change.\n"
-    assert revision() == before
+                assert run("import_flags", path, *environment) == "nothing to change.\n"
+                assert revision() == before
 
 
 def test_import__written_for_somebody_who_cannot_read_it__is_no_failure(
@@ -278,19 +277,17 @@ def test_import__archived_flag_that_something_needs__is_refused(
     assert run("import_flags", file([{"key": "a", "archived": True, "environments": {"staging": OFF}}, {"key": "b"}]))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_import__what_cannot_be__is_refused(subtests: pytest.Subtests, production: Environment) -> None:
+    for arguments, message in [
         (["/nowhere/flags.yaml"], "Cannot read /nowhere/flags.yaml: No such file or directory."),
         (["/tmp"], "Cannot read /tmp: Is a directory."),
         (["-", "--environment", "moon"], "Unknown environment 'moon'; use one of: production, staging."),
         (["-", "--reason", "x" * 1001], "Error: argument --reason: must be at most 1,000 characters"),
         (["-", "--reason", "\udc80"], "Error: argument --reason: must be UTF-8"),
         (["-", "--format", "toml"], "Error: argument --format: invalid choice: 'toml' (choose from 'yaml', 'json')"),
-    ],
-)
-def test_import__what_cannot_be__is_refused(production: Environment, arguments: list[str], message: str) -> None:
-    assert refused("import_flags", *arguments) == [message]
+    ]:
+        with subtests.test(arguments=arguments):
+            assert refused("import_flags", *arguments) == [message]
 
 
 def test_import__unchanged_flags__takes_no_query_for_each(

@@ -16,8 +16,6 @@ from tests.config.api.wire import Answer, send
 from tests.factories import FlagFactory, KeyFactory
 from tests.flags.ofrep.calls import BULK
 
-pytestmark = pytest.mark.both_lanes
-
 ONE = f"{BULK}/known"
 GOOD = b'{"context": {"targetingKey": "u"}}'
 LARGEST = 5 * 1024**2
@@ -50,87 +48,85 @@ both = pytest.mark.parametrize("path", [ONE, BULK])
 # --- bodies ----------------------------------------------------------------------------------------------------------
 
 
-@both
-@pytest.mark.parametrize(
-    ("body", "code", "said"),
-    [
-        (b"", "PARSE_ERROR", "empty"),
-        (b" ", "PARSE_ERROR", "JSON"),
-        (b"{", "PARSE_ERROR", "JSON"),
-        (b"\xff", "PARSE_ERROR", "UTF-8"),
-        (b'{"context": {}} x', "PARSE_ERROR", "JSON"),
-        (b"[" * 100_000, "PARSE_ERROR", "JSON"),
-        (b"null", "PARSE_ERROR", "object"),
-        (b"[]", "PARSE_ERROR", "object"),
-        (b'"u"', "PARSE_ERROR", "object"),
-        (b"1", "PARSE_ERROR", "object"),
-        (b'{"context": null}', "INVALID_CONTEXT", "context: "),
-        (b'{"context": "u"}', "INVALID_CONTEXT", "context: "),
-        (b'{"context": []}', "INVALID_CONTEXT", "context: "),
-        (b'{"context": {"targetingKey": 17}}', "INVALID_CONTEXT", "context.targetingKey: "),
-        (b'{"context": {"targetingKey": {}}}', "INVALID_CONTEXT", "context.targetingKey: "),
-        (b'{"context": {"targetingKey": "' + b"u" * 201 + b'"}}', "INVALID_CONTEXT", "context.targetingKey: "),
-        (b'{"context": {"targetingKey": "\\u0000"}}', "INVALID_CONTEXT", "context.targetingKey: "),
-        (b'{"context": {"targetingKey": "\\ud800"}}', "INVALID_CONTEXT", "context.targetingKey: "),
-        (b'{"context": {"a": [1, "\\u0000"]}}', "INVALID_CONTEXT", "context.a[1]: "),
-        (b'{"context": {"a\\u0000": 1}}', "INVALID_CONTEXT", "context: "),
-        (b'{"context": {"a": NaN}}', "INVALID_CONTEXT", "context.a: "),
-        (b'{"context": {"a": 1e999}}', "INVALID_CONTEXT", "context.a: "),
-        (b'{"context": {"a": 18446744073709551616}}', "INVALID_CONTEXT", "context.a: "),
-        (b'{"context": {"a": ' + b"[" * 70 + b"]" * 70 + b"}}", "INVALID_CONTEXT", "context.a"),
-        (b'{"context": {"a": 1, "a": 2}}', "INVALID_CONTEXT", "context.a: "),
-        (b'{"context": {}, "context": {}}', "INVALID_CONTEXT", "context: "),
-        (b"x" * (LARGEST + 1), "GENERAL", "5 MiB"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_body__that_cannot_be_used__is_refused_with_400(key, path, body, code, said):
-    assert said in failure(send("POST", path, body, key=key), 400, code, path=path)
+def test_body__that_cannot_be_used__is_refused_with_400(subtests, key):
+    for path in [ONE, BULK]:
+        for body, code, said in [
+            (b"", "PARSE_ERROR", "empty"),
+            (b" ", "PARSE_ERROR", "JSON"),
+            (b"{", "PARSE_ERROR", "JSON"),
+            (b"\xff", "PARSE_ERROR", "UTF-8"),
+            (b'{"context": {}} x', "PARSE_ERROR", "JSON"),
+            (b"[" * 100_000, "PARSE_ERROR", "JSON"),
+            (b"null", "PARSE_ERROR", "object"),
+            (b"[]", "PARSE_ERROR", "object"),
+            (b'"u"', "PARSE_ERROR", "object"),
+            (b"1", "PARSE_ERROR", "object"),
+            (b'{"context": null}', "INVALID_CONTEXT", "context: "),
+            (b'{"context": "u"}', "INVALID_CONTEXT", "context: "),
+            (b'{"context": []}', "INVALID_CONTEXT", "context: "),
+            (b'{"context": {"targetingKey": 17}}', "INVALID_CONTEXT", "context.targetingKey: "),
+            (b'{"context": {"targetingKey": {}}}', "INVALID_CONTEXT", "context.targetingKey: "),
+            (b'{"context": {"targetingKey": "' + b"u" * 201 + b'"}}', "INVALID_CONTEXT", "context.targetingKey: "),
+            (b'{"context": {"targetingKey": "\\u0000"}}', "INVALID_CONTEXT", "context.targetingKey: "),
+            (b'{"context": {"targetingKey": "\\ud800"}}', "INVALID_CONTEXT", "context.targetingKey: "),
+            (b'{"context": {"a": [1, "\\u0000"]}}', "INVALID_CONTEXT", "context.a[1]: "),
+            (b'{"context": {"a\\u0000": 1}}', "INVALID_CONTEXT", "context: "),
+            (b'{"context": {"a": NaN}}', "INVALID_CONTEXT", "context.a: "),
+            (b'{"context": {"a": 1e999}}', "INVALID_CONTEXT", "context.a: "),
+            (b'{"context": {"a": 18446744073709551616}}', "INVALID_CONTEXT", "context.a: "),
+            (b'{"context": {"a": ' + b"[" * 70 + b"]" * 70 + b"}}", "INVALID_CONTEXT", "context.a"),
+            (b'{"context": {"a": 1, "a": 2}}', "INVALID_CONTEXT", "context.a: "),
+            (b'{"context": {}, "context": {}}', "INVALID_CONTEXT", "context: "),
+            (b"x" * (LARGEST + 1), "GENERAL", "5 MiB"),
+        ]:
+            with subtests.test(path=path, body=body):
+                assert said in failure(send("POST", path, body, key=key), 400, code, path=path)
 
 
-@both
-@pytest.mark.parametrize(
-    "media_type",
-    [None, "", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ";"],
-)
-def test_body__of_another_media_type__is_refused_with_400(key, path, media_type):
-    answer = send("POST", path, GOOD, {"Content-Type": media_type}, key=key)
-    assert "application/json" in failure(answer, 400, "PARSE_ERROR", path=path)
+def test_body__of_another_media_type__is_refused_with_400(subtests, key):
+    for path in [ONE, BULK]:
+        for media_type in [
+            None, "", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ";",
+        ]:  # fmt: skip
+            with subtests.test(path=path, media_type=media_type):
+                answer = send("POST", path, GOOD, {"Content-Type": media_type}, key=key)
+                assert "application/json" in failure(answer, 400, "PARSE_ERROR", path=path)
 
 
-@both
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{}",
-        b'{"context": {}}',
-        b'{"context": {"targetingKey": null}, "more": [1]}',
-        b'{"context": {"targetingKey": "\xf0\x9f\x99\x82", "a": {"b": [null]}}}',
-        b'{"context": {"a": "' + b"x" * (LARGEST - 22) + b'"}}',
-    ],
-    ids=lambda value: str(value)[:40],
-)
-@pytest.mark.parametrize("chunked", [{}, {"Transfer-Encoding": "chunked"}])
-def test_body__that_can_be_used__is_read_however_it_comes(key, path, body, chunked):
-    answer = send("POST", f"{path}?more=1&more=2", body, chunked, key=key)
-    assert answer.status == 200, answer.body[:200]
+def test_body__that_can_be_used__is_read_however_it_comes(subtests, key):
+    for path in [ONE, BULK]:
+        for body in [
+            b"{}",
+            b'{"context": {}}',
+            b'{"context": {"targetingKey": null}, "more": [1]}',
+            b'{"context": {"targetingKey": "\xf0\x9f\x99\x82", "a": {"b": [null]}}}',
+            b'{"context": {"a": "' + b"x" * (LARGEST - 22) + b'"}}',
+        ]:
+            for chunked in [{}, {"Transfer-Encoding": "chunked"}]:
+                with subtests.test(path=path, body=body, chunked=chunked):
+                    answer = send("POST", f"{path}?more=1&more=2", body, chunked, key=key)
+                    assert answer.status == 200, answer.body[:200]
 
 
-@both
-@pytest.mark.parametrize("accept", [None, "*/*", "text/html", "application/xml", "x"])
-def test_answer__whatever_accept_says__is_json(key, path, accept):
-    assert send("POST", path, GOOD, {"Accept": accept}, key=key).headers["content-type"] == "application/json"
+def test_answer__whatever_accept_says__is_json(subtests, key):
+    for path in [ONE, BULK]:
+        for accept in [None, "*/*", "text/html", "application/xml", "x"]:
+            with subtests.test(path=path, accept=accept):
+                assert (
+                    send("POST", path, GOOD, {"Accept": accept}, key=key).headers["content-type"] == "application/json"
+                )
 
 
 # --- callers ---------------------------------------------------------------------------------------------------------
 
 
-@both
-@pytest.mark.parametrize("authorization", [None, "Bearer x", "Basic x", "", "\xfc"])
-def test_caller__without_a_good_key__is_unauthenticated(key, path, authorization):
-    answer = send("POST", path, GOOD, {"Authorization": authorization})
-    failure(answer, 401, None)
-    assert answer.headers["www-authenticate"] == "Bearer"
+def test_caller__without_a_good_key__is_unauthenticated(subtests, key):
+    for path in [ONE, BULK]:
+        for authorization in [None, "Bearer x", "Basic x", "", "\xfc"]:
+            with subtests.test(path=path, authorization=authorization):
+                answer = send("POST", path, GOOD, {"Authorization": authorization})
+                failure(answer, 401, None)
+                assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_caller__with_its_key_in_either_header__is_answered(key):
@@ -164,20 +160,22 @@ def test_user__without_a_csrf_token__is_forbidden(key, path):
 # --- paths and methods -----------------------------------------------------------------------------------------------
 
 
-@both
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_method__other_than_post__is_not_allowed(key, path, method):
-    answer = send(method, path, key=key)
-    assert (answer.status, answer.headers["allow"]) == (405, "POST")
-    assert method == "HEAD" or answer.json().keys() == {"errorDetails"}
+def test_method__other_than_post__is_not_allowed(subtests, key):
+    for path in [ONE, BULK]:
+        for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]:
+            with subtests.test(path=path, method=method):
+                answer = send(method, path, key=key)
+                assert (answer.status, answer.headers["allow"]) == (405, "POST")
+                assert method == "HEAD" or answer.json().keys() == {"errorDetails"}
 
 
-@pytest.mark.parametrize(
-    "path", ["/ofrep", "/ofrep/", "/ofrep/v1", "/ofrep/v1/configuration", "/ofrep/v1/evaluate/flags/", "/ofrep/v2/x"]
-)
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_path__that_is_none__is_not_found(db, path, method):
-    failure(send(method, path, b""), 404, None)
+def test_path__that_is_none__is_not_found(subtests, db):
+    for path in [
+        "/ofrep", "/ofrep/", "/ofrep/v1", "/ofrep/v1/configuration", "/ofrep/v1/evaluate/flags/", "/ofrep/v2/x",
+    ]:  # fmt: skip
+        for method in ["GET", "POST"]:
+            with subtests.test(path=path, method=method):
+                failure(send(method, path, b""), 404, None)
 
 
 @both

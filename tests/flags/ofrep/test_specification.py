@@ -40,31 +40,34 @@ def flags(api: Any) -> list[str]:
     return ["off", *(flag["key"] for flag in created)]
 
 
-@pytest.mark.parametrize("context", [{"targetingKey": "u", "plan": "free"}, {"plan": "free"}, {}])
-def test_answers__to_good_requests__are_as_specified(api, flags, context):
+def test_answers__to_good_requests__are_as_specified(subtests, api, flags):
     statuses = set()
-    for key in (*flags, "no-such-flag"):
-        response = one(api, key, context)
-        check(response, of_a_flag=True)
-        statuses.add(response.status_code)
-    assert statuses == ({200, 404} if "targetingKey" in context else {200, 400, 404})
-    response = bulk(api, context)
-    check(response, of_a_flag=False)
-    assert len(response.json()["flags"]) == len(flags)
-    check(bulk(api, context, HTTP_IF_NONE_MATCH=response["ETag"]), of_a_flag=False)
+    for context in [{"targetingKey": "u", "plan": "free"}, {"plan": "free"}, {}]:
+        with subtests.test(context=context):
+            for key in (*flags, "no-such-flag"):
+                response = one(api, key, context)
+                check(response, of_a_flag=True)
+                statuses.add(response.status_code)
+            assert statuses == ({200, 404} if "targetingKey" in context else {200, 400, 404})
+            response = bulk(api, context)
+            check(response, of_a_flag=False)
+            assert len(response.json()["flags"]) == len(flags)
+            check(bulk(api, context, HTTP_IF_NONE_MATCH=response["ETag"]), of_a_flag=False)
 
 
-@pytest.mark.parametrize("context", [None, 1, {"targetingKey": 1}, {"targetingKey": "u" * 201}])
-def test_answers__to_bad_requests__are_as_specified(api, flags, context):
-    check(one(api, "default", context), of_a_flag=True)
-    check(bulk(api, context), of_a_flag=False)
+def test_answers__to_bad_requests__are_as_specified(subtests, api, flags):
+    for context in [None, 1, {"targetingKey": 1}, {"targetingKey": "u" * 201}]:
+        with subtests.test(context=context):
+            check(one(api, "default", context), of_a_flag=True)
+            check(bulk(api, context), of_a_flag=False)
 
 
-@pytest.mark.parametrize("key", ["default", "match", "failed", "off", "string"])
-def test_answer__to_clients_of_python_and_javascript__has_all_that_they_read(api, flags, key):
+def test_answer__to_clients_of_python_and_javascript__has_all_that_they_read(subtests, api, flags):
     """They fail where `variant`, or `reason` as one of OpenFeature's, is missing, or `value` of a flag that is off."""
-    answer = one(api, key).json()
-    assert isinstance(answer["variant"], str)
-    assert answer["reason"] in ("STATIC", "TARGETING_MATCH", "SPLIT", "DISABLED", "UNKNOWN")
-    assert answer["value"] is not None
-    assert all(isinstance(value, str | int) for value in answer["metadata"].values())
+    for key in ["default", "match", "failed", "off", "string"]:
+        with subtests.test(key=key):
+            answer = one(api, key).json()
+            assert isinstance(answer["variant"], str)
+            assert answer["reason"] in ("STATIC", "TARGETING_MATCH", "SPLIT", "DISABLED", "UNKNOWN")
+            assert answer["value"] is not None
+            assert all(isinstance(value, str | int) for value in answer["metadata"].values())

@@ -93,13 +93,17 @@ def test_one__attribute_named_like_the_user_id__is_not_taken_for_it(api):
     assert ask(api, "f", {"targetingKey": "u", "userId": "v"})["value"] is True
 
 
-@pytest.mark.parametrize("key", ["no-such-flag", "F", "a/b", "a b", "ü", "f%00", "..x", "f/", "x" * 3000])
-def test_one__key_that_no_flag_has__is_sent_back(api, key):
+def test_one__key_that_no_flag_has__is_sent_back(subtests, api):
     create(api)
-    response = one(api, key.replace("ü", "%C3%BC").replace(" ", "%20"), {"targetingKey": "u"})
-    assert response.status_code == 404
-    assert response.json().keys() == {"key", "errorCode", "errorDetails", "metadata"}
-    assert (response.json()["key"], response.json()["errorCode"]) == (key.replace("%00", "\0"), "FLAG_NOT_FOUND")
+    for key in ["no-such-flag", "F", "a/b", "a b", "ü", "f%00", "..x", "f/", "x" * 3000]:
+        with subtests.test(key=key):
+            response = one(api, key.replace("ü", "%C3%BC").replace(" ", "%20"), {"targetingKey": "u"})
+            assert response.status_code == 404
+            assert response.json().keys() == {"key", "errorCode", "errorDetails", "metadata"}
+            assert (response.json()["key"], response.json()["errorCode"]) == (
+                key.replace("%00", "\0"),
+                "FLAG_NOT_FOUND",
+            )
 
 
 # --- all flags -------------------------------------------------------------------------------------------------------

@@ -200,26 +200,24 @@ def test_prepare__rule_reads_a_further_attribute__notes_users_once_more(producti
 
 
 @pytest.mark.both_lanes
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_request__evaluates_or_gets_variants__notes_the_user(
+    subtests: pytest.Subtests, client_of: Any, production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FlagFactory(key="f", on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
+    ExperimentFactory(key="e", running=True)
+    client, notebook = client_of(Scope.CLIENT), prepared()
+    monkeypatch.setattr(noting, "notebook", notebook)
+    for path, body in [
         ("/v1/flags/f/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
         ("/v1/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
         ("/ofrep/v1/evaluate/flags/f", {"context": {"targetingKey": "ada", "plan": "pro"}}),
         ("/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ada", "plan": "pro"}}),
         ("/v1/experiments/e/variant", {"userId": "ada", "attributes": {"plan": "pro"}}),
         ("/v1/variants", {"userId": "ada", "attributes": {"plan": "pro"}}),
-    ],
-)
-def test_request__evaluates_or_gets_variants__notes_the_user(
-    client_of: Any, production: Environment, monkeypatch: pytest.MonkeyPatch, path: str, body: Any
-) -> None:
-    FlagFactory(key="f", on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
-    ExperimentFactory(key="e", running=True)
-    client, notebook = client_of(Scope.CLIENT), prepared()
-    monkeypatch.setattr(noting, "notebook", notebook)
-    assert client.post(path, body).status_code == 200
-    assert waiting(notebook) == {"ada": {"plan": "pro"}}
+    ]:
+        with subtests.test(path=path, body=body):
+            assert client.post(path, body).status_code == 200
+            assert waiting(notebook) == {"ada": {"plan": "pro"}}
 
 
 @pytest.mark.both_lanes

@@ -156,10 +156,10 @@ def test_store__worker_that_stores_later_what_it_saw_earlier__adds_to_the_sample
 
 
 def test_store__many_users__takes_one_statement_to_read_and_one_to_write(
-    production: Environment, django_assert_num_queries: Any
+    production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     notes = [note(user_id, plan="pro") for user_id in IDS[: recent_users.MOST_AT_ONCE]]
-    with django_assert_num_queries(10) as queries:  # of which six find or make the row of the environment
+    with django_assert_max_num_queries(10) as queries:  # of which six find or make the row of the environment
         store(production, *notes)
     assert sum('INTO "flags_recentuser"' in sql or "INTO flags_recentuser" in sql for sql in sqls(queries)) == 1
 
@@ -336,9 +336,9 @@ def test_erase_user__switched_off__deletes_the_user_all_the_same(production: Env
 
 
 def test_store__nobody_noted__asks_the_database_nothing(
-    production: Environment, django_assert_num_queries: Any
+    production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     storage = Storage(Notebook())
     storage.store()
-    with django_assert_num_queries(0):
+    with django_assert_max_num_queries(0):
         storage.store()

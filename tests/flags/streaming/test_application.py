@@ -147,55 +147,36 @@ def test_stream__environment_changes__sends_a_message() -> None:
     assert exchange(then=change).body == OPENING + EnvironmentStatus(6, YESTERDAY).message
 
 
-@pytest.mark.parametrize(
-    ("headers", "changed_at", "is_sent"),
-    [
-        ({}, NOON, True),
-        ({}, YESTERDAY, False),
-        ({"last_event_id": "5"}, NOON, False),
-        ({"last_event_id": "4"}, YESTERDAY, True),
-        ({"last_event_id": '"4"'}, YESTERDAY, True),
-        ({"last_event_id": "evt-4"}, YESTERDAY, False),
-        ({"last_event_id": "9" * 30}, YESTERDAY, False),
+def test_stream__by_what_the_client_knows__begins_with_what_it_may_have_missed() -> None:
+    for headers, changed_at, is_sent in [
+        ({}, NOON, True), ({}, YESTERDAY, False), ({"last_event_id": "5"}, NOON, False),
+        ({"last_event_id": "4"}, YESTERDAY, True), ({"last_event_id": '"4"'}, YESTERDAY, True),
+        ({"last_event_id": "evt-4"}, YESTERDAY, False), ({"last_event_id": "9" * 30}, YESTERDAY, False),
         ({"last_event_id": ""}, NOON, True),
-    ],
-)
-def test_stream__by_what_the_client_knows__begins_with_what_it_may_have_missed(
-    headers: dict[str, str], changed_at: datetime, is_sent: bool
-) -> None:
-    asked = exchange(now=status(changed_at=changed_at), query=f"token={token()}", **headers)
-    assert asked.body == OPENING + (EnvironmentStatus(5, changed_at).message if is_sent else b"")
+    ]:  # fmt: skip
+        asked = exchange(now=status(changed_at=changed_at), query=f"token={token()}", **headers)
+        assert asked.body == OPENING + (EnvironmentStatus(5, changed_at).message if is_sent else b""), (
+            headers,
+            changed_at,
+        )
 
 
-@pytest.mark.parametrize(
-    ("revision", "headers", "is_sent"),
-    [
-        ("5", {}, False),
-        ("4", {}, True),
-        ("4", {"last_event_id": "5"}, False),
-        ("5", {"last_event_id": "4"}, True),
-        ("5", {"last_event_id": "evt"}, False),
-        ("x", {}, True),
-        ("%FF", {}, True),
-        ("9" * 30, {}, True),
-        ("", {}, True),
-        ("4&revision=5", {}, False),
-    ],
-)
-def test_stream__with_the_revision_of_the_answer__begins_with_what_came_after_it(
-    revision: str, headers: dict[str, str], is_sent: bool
-) -> None:
-    asked = exchange(now=status(changed_at=NOON), query=f"token={token()}&revision={revision}", **headers)
-    assert asked.body == OPENING + (EnvironmentStatus(5, NOON).message if is_sent else b"")
+def test_stream__with_the_revision_of_the_answer__begins_with_what_came_after_it() -> None:
+    for revision, headers, is_sent in [
+        ("5", {}, False), ("4", {}, True), ("4", {"last_event_id": "5"}, False), ("5", {"last_event_id": "4"}, True),
+        ("5", {"last_event_id": "evt"}, False), ("x", {}, True), ("%FF", {}, True), ("9" * 30, {}, True),
+        ("", {}, True), ("4&revision=5", {}, False),
+    ]:  # fmt: skip
+        asked = exchange(now=status(changed_at=NOON), query=f"token={token()}&revision={revision}", **headers)
+        assert asked.body == OPENING + (EnvironmentStatus(5, NOON).message if is_sent else b""), (revision, headers)
 
 
 def test_stream__of_a_caller_without_a_key__opens() -> None:
     assert exchange(query=f"token={token(key_id='')}").status == 200
 
 
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
+def test_stream__with_a_token_that_is_not_good__is_refused_in_words() -> None:
+    for query, why in [
         ("", "was not issued here"),
         ("token=", "was not issued here"),
         ("token=forged", "was not issued here"),
@@ -206,14 +187,12 @@ def test_stream__of_a_caller_without_a_key__opens() -> None:
         (lambda: f"token={token(age=LIFETIME)}", "has expired"),
         (lambda: f"token={token(key_id='gone')}", "expired or revoked"),
         (lambda: f"token={token(key_id='other')}", "expired or revoked"),
-    ],
-)
-def test_stream__with_a_token_that_is_not_good__is_refused_in_words(query: Any, why: str) -> None:
-    asked = exchange(query=query() if callable(query) else query)
-    assert asked.status == 401
-    assert asked.headers["www-authenticate"] == "Bearer"
-    assert list(json.loads(asked.body)) == ["errorDetails"]
-    assert why in json.loads(asked.body)["errorDetails"]
+    ]:
+        asked = exchange(query=query() if callable(query) else query)
+        assert asked.status == 401, (query, why)
+        assert asked.headers["www-authenticate"] == "Bearer", (query, why)
+        assert list(json.loads(asked.body)) == ["errorDetails"], (query, why)
+        assert why in json.loads(asked.body)["errorDetails"], (query, why)
 
 
 def test_stream__key_that_comes_to_be_known_while_it_is_asked_for__opens() -> None:
@@ -242,31 +221,25 @@ def test_stream__key_revoked__ends_with_the_answer_complete() -> None:
     exchange(then=revoke)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/ofrep/v1/streams/", "/ofrep/v1/streams", "/v1/flags", f"{PATH}/more", f"{PATH}/", f"/x{PATH}"]
-)
-def test_other_path__is_not_found(path: str) -> None:
-    asked = exchange(path=path)
-    assert (asked.status, json.loads(asked.body)) == (404, {"errorDetails": "There is nothing at this path."})
+def test_other_path__is_not_found() -> None:
+    for path in ["/", "/ofrep/v1/streams/", "/ofrep/v1/streams", "/v1/flags", f"{PATH}/more", f"{PATH}/", f"/x{PATH}"]:
+        asked = exchange(path=path)
+        assert (asked.status, json.loads(asked.body)) == (404, {"errorDetails": "There is nothing at this path."}), path
 
 
-@pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS", "DELETE"])
-def test_other_method__is_not_allowed(method: str) -> None:
-    asked = exchange(method=method)
-    assert asked.status == 405
-    assert asked.headers["allow"] == "GET"
+def test_other_method__is_not_allowed() -> None:
+    for method in ["POST", "HEAD", "OPTIONS", "DELETE"]:
+        asked = exchange(method=method)
+        assert asked.status == 405, method
+        assert asked.headers["allow"] == "GET", method
 
 
-@pytest.mark.parametrize("query", [None, "token=forged"])
-@pytest.mark.parametrize(
-    ("origin", "expected"), [("https://shop.example", "https://shop.example"), ("https://evil.example", None)]
-)
-def test_page_of_another_site__may_read_where_it_is_listed(
-    query: str | None, origin: str, expected: str | None
-) -> None:
-    asked = exchange(query=query, origin=origin)
-    assert asked.headers.get("access-control-allow-origin") == expected
-    assert asked.headers["vary"] == "Origin"
+def test_page_of_another_site__may_read_where_it_is_listed() -> None:
+    for query in [None, "token=forged"]:
+        for origin, expected in [("https://shop.example", "https://shop.example"), ("https://evil.example", None)]:
+            asked = exchange(query=query, origin=origin)
+            assert asked.headers.get("access-control-allow-origin") == expected, (query, origin)
+            assert asked.headers["vary"] == "Origin", (query, origin)
 
 
 def test_failure__is_logged_without_token_and_message(

@@ -17,6 +17,7 @@ from flags.changes.flag_changes import archive_flag, update_flag
 from flags.models import Flag, LastUse
 from flags.usage.staleness import not_stale, stale, stale_reasons, with_stale_reasons
 from tests.answers import data, error
+from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.factories import FlagFactory
 
@@ -56,49 +57,37 @@ def reasons(environment: Environment, now: datetime = NOW) -> dict[str, list[str
 # --- the condition ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("expires_at", "is_stale"),
-    [(None, False), (NOW + timedelta.resolution, False), (NOW, True), (NOW - MONTH, True)],
-)
-def test_flag__expired__is_stale_from_that_moment_on(
-    production: Environment, expires_at: datetime | None, is_stale: bool
-) -> None:
-    create("f", NOW - HOUR, expires_at=expires_at)
-    assert reasons(production) == ({"f": ["expired"]} if is_stale else {})
+def test_flag__expired__is_stale_from_that_moment_on(subtests: pytest.Subtests, production: Environment) -> None:
+    for expires_at, is_stale in [(None, False), (NOW + timedelta.resolution, False), (NOW, True), (NOW - MONTH, True)]:
+        with undone(subtests, expires_at=expires_at, is_stale=is_stale):
+            create("f", NOW - HOUR, expires_at=expires_at)
+            assert reasons(production) == ({"f": ["expired"]} if is_stale else {})
 
 
-@pytest.mark.parametrize(
-    ("age", "last", "is_stale"),
-    [
-        (MONTH, None, True),
-        (MONTH - timedelta.resolution, None, False),
-        (2 * MONTH, MONTH, False),
+def test_flag__not_evaluated__is_stale_after_30_days(subtests: pytest.Subtests, production: Environment) -> None:
+    for age, last, is_stale in [
+        (MONTH, None, True), (MONTH - timedelta.resolution, None, False), (2 * MONTH, MONTH, False),
         (2 * MONTH, MONTH + HOUR, True),
-    ],
-)
-def test_flag__not_evaluated__is_stale_after_30_days(
-    production: Environment, age: timedelta, last: timedelta | None, is_stale: bool
-) -> None:
-    create("f", NOW - age)
-    if last is not None:
-        use(production, "f", "on", NOW - last)
-        use(production, "f", "off", NOW - last)
-    assert reasons(production) == ({"f": ["not_evaluated"]} if is_stale else {})
+    ]:  # fmt: skip
+        with undone(subtests, age=age, last=last):
+            create("f", NOW - age)
+            if last is not None:
+                use(production, "f", "on", NOW - last)
+                use(production, "f", "off", NOW - last)
+            assert reasons(production) == ({"f": ["not_evaluated"]} if is_stale else {})
 
 
-@pytest.mark.parametrize(
-    ("uses", "is_stale"),
-    [
+def test_flag__of_one_outcome__is_stale(subtests: pytest.Subtests, production: Environment) -> None:
+    create("f")
+    for uses, is_stale in [
         ({"on": HOUR}, True),
         ({"on": HOUR, "off": 29 * HOUR}, False),
         ({"on": HOUR, "off": MONTH + HOUR}, True),
-    ],
-)
-def test_flag__of_one_outcome__is_stale(production: Environment, uses: dict[str, timedelta], is_stale: bool) -> None:
-    create("f")
-    for outcome, ago in uses.items():
-        use(production, "f", outcome, NOW - ago)
-    assert reasons(production) == ({"f": ["one_outcome"]} if is_stale else {})
+    ]:
+        with undone(subtests, uses=uses, is_stale=is_stale):
+            for outcome, ago in uses.items():
+                use(production, "f", outcome, NOW - ago)
+            assert reasons(production) == ({"f": ["one_outcome"]} if is_stale else {})
 
 
 def test_flag__of_one_outcome__is_stale_where_it_was_not_changed_for_30_days(
@@ -159,9 +148,8 @@ def test_list__stale__is_those_with_their_reasons(api: Any) -> None:
 
 
 @pytest.mark.usefixtures("flags")
-@pytest.mark.parametrize(
-    ("query", "keys"),
-    [
+def test_list__other_choices__are_as_without_reasons(subtests: pytest.Subtests, api: Any) -> None:
+    for query, keys in [
         ("stale=false", ["fresh"]),
         ("", ["fresh", "stale"]),
         ("stale=true&archived=true", []),
@@ -169,13 +157,12 @@ def test_list__stale__is_those_with_their_reasons(api: Any) -> None:
         ("stale=true&tag=b&owner=shop&expired=true&enabled=false&search=st", ["stale"]),
         ("stale=true&enabled=true", []),
         ("stale=true&limit=1", ["stale"]),
-    ],
-)
-def test_list__other_choices__are_as_without_reasons(api: Any, query: str, keys: list[str]) -> None:
-    entries = data(api.get(f"/v1/flags?{query}"))
-    assert [entry["key"] for entry in entries] == keys
-    if "stale=true" not in query:
-        assert all(entry.keys() == ENTRY for entry in entries)
+    ]:
+        with subtests.test(query=query, keys=keys):
+            entries = data(api.get(f"/v1/flags?{query}"))
+            assert [entry["key"] for entry in entries] == keys
+            if "stale=true" not in query:
+                assert all(entry.keys() == ENTRY for entry in entries)
 
 
 def test_list__stale_that_is_no_boolean__is_refused(api: Any) -> None:
@@ -184,13 +171,13 @@ def test_list__stale_that_is_no_boolean__is_refused(api: Any) -> None:
 
 
 def test_list__many_stale_flags__asks_one_question(
-    api: Any, production: Environment, django_assert_num_queries: Any
+    api: Any, production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     for at in range(5):
         create(f"flag-{at}")
         use(production, f"flag-{at}")
     data(api.get("/v1/flags?stale=true"))
-    with django_assert_num_queries(1):
+    with django_assert_max_num_queries(1):
         assert len(data(api.get("/v1/flags?stale=true"))) == 5
 
 
@@ -252,8 +239,8 @@ def test_command__last_use_of_an_earlier_flag__is_not_shown(production: Environm
 
 
 def test_command__however_many_flags__asks_two_questions_an_environment(
-    production: Environment, django_assert_num_queries: Any
+    production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     FlagFactory.create_batch(5, at=START, expires_at=NOW)
-    with django_assert_num_queries(2):  # the environment, its flags
+    with django_assert_max_num_queries(2):  # the environment, its flags
         stale_flags("--environment", "production")
