@@ -127,7 +127,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/batches.md",
             "decisions/partitions.md",
             "decisions/commit-order.md",
-            "decisions/aggregates.md",
+            "decisions/user-values.md",
             "decisions/always-valid.md",
             "decisions/experiment-rules.md",
             "decisions/phases.md",
