@@ -8,9 +8,8 @@ from datetime import datetime
 
 from tests.benchmarks.servers import serving_on_postgresql, serving_on_sqlite
 from tests.benchmarks.tables import print_bars
-from tests.config.webhooks.receiver import receiving
 from tests.system.server import Server
-from tests.system.test_webhooks import SETTINGS, add_webhook
+from tests.system.test_webhooks import SETTINGS, webhook
 
 CHANGES, MOST_SECONDS = 100, 2.0
 
@@ -33,8 +32,7 @@ def run() -> bool:
 def measure(server: Server) -> list[float]:
     """Return the seconds that each message took from the time of its change."""
     seconds = []
-    with receiving(204) as receiver:
-        add_webhook(server, receiver)
+    with webhook(server) as receiver:
         for at in range(CHANGES):
             assert server.ask("POST", "/v1/flags", json={"key": f"flag-{at}"}).status_code == 201
             time.sleep(0.05)
