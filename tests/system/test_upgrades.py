@@ -1,6 +1,7 @@
 """A release takes over from the one before under traffic: nothing fails, is lost or is doubled.
 
-The release before is the commit that `release_before` names, with the packages of today.
+The release before is the commit that `release_before` names, with the packages of today. It has the migrations from the
+first release on. The new release is this code with one more migration, so that there is always one to apply.
 """
 
 from __future__ import annotations
@@ -30,6 +31,16 @@ pytestmark = pytest.mark.system
 RELEASE_BEFORE = (ROOT / "tests/system/release_before").read_text().strip()
 EVENTS = 300_000
 """So many that a migration which locks their table for as long as it reads it makes requests wait."""
+MIGRATION = """
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("events", {last!r})]
+    operations = [
+        migrations.AddField("event", "size", models.IntegerField(null=True)),
+    ]
+"""
 PAUSE = 0.1
 """The processes that start meanwhile need the processor, too."""
 
@@ -49,6 +60,17 @@ def code_before(tmp_path: Path) -> Path:
     folder = tmp_path / "before"
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def new_code(tmp_path: Path) -> Path:
+    """A folder with this code and another migration of the table of events."""
+    folder = tmp_path / "after"
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".*", "node_modules", "var"))
+    migrations = folder / "events/migrations"
+    last = max(file.stem for file in migrations.glob("0*.py"))
+    (migrations / "9999_of_a_test.py").write_text(MIGRATION.format(last=last))
     return folder
 
 
@@ -94,11 +116,11 @@ def outages(server: Server) -> list[str]:
 
 
 def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
-    make_server: Callable[..., Server], code_before: Path
+    make_server: Callable[..., Server], code_before: Path, new_code: Path
 ) -> None:
     old = make_server("old", code=code_before)
     old.prepare()
-    new = make_server("new", SECRET_KEY=old.environment["SECRET_KEY"])
+    new = make_server("new", code=new_code, SECRET_KEY=old.environment["SECRET_KEY"])
     url = new.environment["DATABASE_URL"]
     fill(url, EVENTS)
     old.start()
@@ -108,7 +130,7 @@ def test_upgrade__under_traffic__fails_loses_and_doubles_nothing(
         with traffic(service, pause=PAUSE) as ledger:
             with ThreadPoolExecutor(1) as pool:
                 exporting = pool.submit(export, url)
-                assert "Applying " in new.run("manage.py", "migrate")
+                assert "Applying events.9999_of_a_test" in new.run("manage.py", "migrate")
                 exporting.result()
             ledger.wait_for_progress()  # of the release before, on the database of the new one
             new.start()
