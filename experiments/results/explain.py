@@ -17,7 +17,7 @@ from operator import add, and_
 from typing import Any
 
 from django.db.models import Case, Count, FloatField, IntegerField, Q, Sum, Value, When
-from django.db.models.functions import Coalesce, Least
+from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, In, IsNull
 
 from config.database.selects import Column, rows_of, select_of
@@ -308,9 +308,11 @@ def _count_steps(
             figures[f"rows_{len(met) + step - 1}"] = Sum(events[-1], filter=has_passed)
             figures[f"users_{len(met) + step - 1}"] = Count("user_id", filter=has_passed)
         value = Case(When(Exact(passed, len(definition.steps)), then=Value(1.0)), output_field=FloatField())
-    capped = value if cap is None else Least(value, Value(cap), output_field=FloatField())
+    is_above = Q() if cap is None else Q(GreaterThan(value, cap))
+    # Not Least, which is the cap on PostgreSQL where a user has no value.
+    capped = value if cap is None else Case(When(is_above, then=Value(cap)), default=value, output_field=FloatField())
     figures["total"] = Sum(capped)
-    figures["capped"] = Count("user_id", filter=Q(GreaterThan(value, cap))) if cap is not None else Value(0)
+    figures["capped"] = Count("user_id", filter=is_above) if cap is not None else Value(0)
     length = len(met) + len(definition.steps)
     rows: Any = users.values("phase").annotate(**figures)
     return {
