@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from config.change_log.writing import Actor
+from config.database.planning import gather_statistics
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from events.models import Event
@@ -77,14 +78,7 @@ def fill(
         for chunk in _chunks(occurrences):
             record([_event(occurrence, begin, at) for occurrence in chunk], production)
             on_progress(len(chunk))
-        _analyze()
-
-
-def _analyze() -> None:
-    """Update PostgreSQL's statistics, which it would do only a minute later and plan badly until then."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(f"ANALYZE {Event._meta.db_table}, {Exposure._meta.db_table}")
+        gather_statistics(Event, Exposure)
 
 
 def _write_segment(segment: DemoSegment, **write: Any) -> None:
