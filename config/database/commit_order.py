@@ -16,7 +16,7 @@ new, like those that are not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from django.db import OperationalError, connection, models
@@ -211,6 +211,32 @@ def arrived_since_position(position: str) -> tuple[str, str, list[Any]]:
     oldest = position.split(" ")[1].partition(":")[0]
     # The condition alone has an alternative, with which the index could not be read in its order.
     return f"arrival >= %s AND {condition}", "arrival", [int(oldest), *parameters]
+
+
+def count_arrivals(
+    model: type[models.Model], position: str, wanted: Mapping[str, Collection[Any]], *, limit: int
+) -> tuple[int, int]:
+    """Return how many rows have arrived since a position, and how many of them have one of the values of each field.
+
+    At most so many of the newest rows are read.
+    """
+    arrived, order, parameters = arrived_since_position(position)
+    fields: dict[str, Any] = {name: model._meta.get_field(name) for name in wanted}
+    columns = ", ".join(field.column for field in fields.values())
+    counts = " AND ".join(
+        f"{fields[name].column} IN ({', '.join(['%s'] * len(values)) or 'NULL'})" for name, values in wanted.items()
+    )
+    values = [
+        fields[name].get_db_prep_value(value, connection) for name, of_field in wanted.items() for value in of_field
+    ]
+    newest = f"SELECT {columns} FROM {model._meta.db_table} WHERE {arrived} ORDER BY {order} DESC LIMIT %s"  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT COUNT(*), COUNT(CASE WHEN {counts} THEN 1 END) FROM ({newest}) AS arrived",  # noqa: S608 (no data)
+            [*values, *parameters, limit],
+        )
+        read, counted = cursor.fetchone()
+    return read, counted
 
 
 def is_mark_of_this_database(mark: str) -> bool:
