@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import Any, Literal, TypeVar
@@ -23,6 +23,7 @@ from django.db.models import Model, QuerySet
 
 from config.database.engines import is_distributed
 from config.database.file_locks import file_lock
+from config.database.insertion import array
 from config.models import Change, Environment
 
 Row = TypeVar("Row", bound=Model)
@@ -105,6 +106,58 @@ def share_rows(rank: Rank, rows: QuerySet[Any, Any], strength: Strength) -> Sequ
 
 # Two numbers, unlike those of `experiments.models.locks`.
 _SNAPSHOTS = "(3, 0)"
+
+
+def lock_each(
+    rank: Rank,
+    model: type[Model],
+    within: tuple[str, Any],
+    key: str,
+    columns: Sequence[str],
+    expected: Mapping[str, tuple[str, str]],
+    strength: Strength,
+    *,
+    same: str,
+    no_later: str,
+    flag: str,
+) -> list[tuple[Any, ...]]:
+    """Lock rows of a table of PostgreSQL that are found one by one, in the order of their keys.
+
+    `within` is a column and the value that all rows have there. `expected` has, by the value of the column `key`, what
+    the column `same` should have, and the moment in ISO 8601 that the column `no_later` should not exceed. For each key
+    whose row is not as expected, the answer has the key, the `columns` and whether the column `flag` is set. Keys
+    without a row have NULLs there.
+
+    Without statistics, or with old ones, PostgreSQL would rather read all rows than look each one up. OFFSET 0 leaves
+    it no choice, and has every row locked before any is left out.
+    """
+    take(rank)
+    named, value = within
+    statement = f"""
+        SELECT given.key, stored.*
+        FROM unnest(%s::text[], %s::text[], %s::timestamptz[]) AS given(key, same, no_later)
+        LEFT JOIN LATERAL (
+            SELECT {", ".join(columns)}, {flag} IS NOT NULL FROM {model._meta.db_table}
+            WHERE {named} = %s AND {key} = given.key OFFSET 0 FOR {strength}
+        ) AS stored ON true
+        WHERE stored.{same} IS DISTINCT FROM given.same OR stored.{no_later} > given.no_later
+    """  # noqa: S608 (no data)
+    values, moments = zip(*expected.values(), strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [array([*expected]), array(values), array(moments), value])
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def lock_hashes(space: int, texts: Collection[str], *, are_shared: bool = False) -> None:
+    """Take advisory locks of PostgreSQL on texts, until the transaction ends.
+
+    By the order of the hashes, so that two transactions with common texts do not wait for each other in a circle.
+    """
+    lock = "pg_advisory_xact_lock_shared" if are_shared else "pg_advisory_xact_lock"
+    hashes = "SELECT DISTINCT hashtext(text) AS hash FROM unnest(%s::text[]) AS text ORDER BY 1"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {lock}(%s, hash) FROM ({hashes}) AS hashes", [space, [*texts]])  # noqa: S608 (no data)
 
 
 def keep_snapshots_from_beginning() -> None:

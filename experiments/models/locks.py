@@ -12,8 +12,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from config.database.engines import is_distributed
-from config.database.insertion import array
-from config.database.locks import Rank, Strength, lock_rows, share_rows, take
+from config.database.locks import Rank, Strength, lock_each, lock_hashes, lock_rows, share_rows, take
 from experiments.models.experiment import Experiment, ExperimentQuerySet, Status
 from experiments.models.exposure import Exposure
 from experiments.models.results import ResultState
@@ -113,8 +112,8 @@ def lock_for_deletion(theirs: QuerySet[Exposure], user_ids: Collection[str]) -> 
     """Return exposures of these users, locked: transactions that hold or change one of them end before."""
     if is_distributed():
         take(Rank.EXPOSURES)
-        _lock_users(_Held.PRESENT, user_ids)
-        _lock_users(_Held.CHANGED, user_ids)
+        lock_hashes(_Held.PRESENT, user_ids)
+        lock_hashes(_Held.CHANGED, user_ids)
         return list(theirs)
     return lock_rows(Rank.EXPOSURES, theirs)
 
@@ -131,23 +130,11 @@ class _Held(IntEnum):
     """Held by those who change exposures."""
 
 
-# By the order of the hashes, so that two transactions with common users do not wait for each other in a circle.
-_LOCK_USERS = """
-    SELECT pg_advisory_xact_lock{}(%s, hash)
-    FROM (SELECT DISTINCT hashtext(user_id) AS hash FROM unnest(%s::text[]) AS user_id ORDER BY 1) AS hashes
-"""
-
-
-def _lock_users(held: _Held, user_ids: Collection[str], *, are_shared: bool = False) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK_USERS.format("_shared" if are_shared else ""), [int(held), [*user_ids]])
-
-
 def _hold_distributed(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> Held:
     take(Rank.EXPOSURES)
-    _lock_users(_Held.PRESENT, expected.keys(), are_shared=True)
+    lock_hashes(_Held.PRESENT, expected.keys(), are_shared=True)
     if strength == "NO KEY UPDATE":
-        _lock_users(_Held.CHANGED, expected.keys())
+        lock_hashes(_Held.CHANGED, expected.keys())
     # By another statement, which sees what others have committed while this transaction waited.
     of_users = Exposure.objects.filter(experiment_id=experiment_id, user_id__in=expected)
     rows = of_users.annotate(has_attributes=Q(attributes__isnull=False)).values_list(*DECISIVE[1:], "has_attributes")
@@ -166,11 +153,18 @@ def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], stren
     if is_distributed():
         return _hold_distributed(experiment_id, expected, strength)
     if connection.vendor == "postgresql":
-        take(Rank.EXPOSURES)
-        with connection.cursor() as cursor:
-            variants, moments = zip(*expected.values(), strict=True)
-            cursor.execute(_HOLD.format(strength), [array([*expected]), array(variants), array(moments), experiment_id])
-            rows = cursor.fetchall()
+        rows = lock_each(
+            Rank.EXPOSURES,
+            Exposure,
+            ("experiment_id", experiment_id),
+            "user_id",
+            DECISIVE[2:],
+            expected,
+            strength,
+            same="variant",
+            no_later="exposed_at",
+            flag="attributes",
+        )
     else:
         of_users = Exposure.objects.filter(experiment_id=experiment_id, user_id__in=expected)
         columns = of_users.annotate(has_attributes=Q(attributes__isnull=False)).order_by("user_id")
@@ -180,19 +174,6 @@ def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], stren
         [StoredExposure(experiment_id, *row) for row in rows if row[1] is not None],
         [user_id for user_id, variant, *_ in rows if variant is None],
     )
-
-
-# Without statistics, or with those from before the experiment, PostgreSQL would rather read all of its exposures than
-# look each one up. OFFSET 0 leaves it no choice, and has every row locked before any is left out.
-_HOLD = f"""
-    SELECT given.user_id, stored.*
-    FROM unnest(%s::text[], %s::text[], %s::timestamptz[]) AS given(user_id, variant, exposed_by)
-    LEFT JOIN LATERAL (
-        SELECT {", ".join(DECISIVE[2:])}, attributes IS NOT NULL FROM {Exposure._meta.db_table}
-        WHERE experiment_id = %s AND user_id = given.user_id OFFSET 0 FOR {{}}
-    ) AS stored ON true
-    WHERE stored.variant IS DISTINCT FROM given.variant OR stored.exposed_at > given.exposed_by
-"""  # noqa: S608 (no data)
 
 
 def users_by_experiment(keys: Iterable[ExposureKey]) -> dict[UUID, list[str]]:
