@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
@@ -35,6 +35,52 @@ def insert(
     SQLite as the table `given` with these columns. Tables that are spread have no `only`.
     """
     return execute(prepare(model, columns, rows, then, only=only))
+
+
+def insert_arrays(
+    model: type[Model], same: Mapping[str, Any], columns: Mapping[str, Sequence[str | None]], then: str
+) -> int:
+    """Insert rows into a table of PostgreSQL, and return how many it wrote.
+
+    `same` has the columns that are the same in all rows, and `columns` the values of the others as texts: PostgreSQL
+    takes two thirds of the time of `insert`.
+    """
+    # Casting to a type with a length would cut off longer texts.
+    types = {field.column: str(field.db_type(connection)).partition("(")[0] for field in model._meta.concrete_fields}
+    names, arrays = ", ".join(columns), ", ".join(f"%s::{types[column]}[]" for column in columns)
+    statement = (
+        f"INSERT INTO {model._meta.db_table} ({', '.join(same)}, {names}) "  # noqa: S608 (no data)
+        f"SELECT {', '.join(['%s'] * len(same))}, {names} FROM unnest({arrays}) AS given({names}) {then}"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [*same.values(), *map(array, columns.values())])
+        return int(cursor.rowcount)
+
+
+def copy(model: type[Model], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Copy rows into a table of PostgreSQL. None of them may be there."""
+    command = f"COPY {model._meta.db_table} ({', '.join(columns)}) FROM STDIN"
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copying:
+        for row in rows:
+            copying.write_row([*map(_as_json, row)])
+
+
+def find_rows(
+    model: type[Model], keys: tuple[str, str], wanted: Mapping[Any, Sequence[Any]], columns: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Return both keys and these columns of the rows that have one of the second keys of a first key.
+
+    For one row, the ORM spends half of its time on making the statement.
+    """
+    first, second = keys
+    conditions = " OR ".join(
+        f"{first} = %s AND {second} IN ({', '.join(['%s'] * len(seconds))})" for seconds in wanted.values()
+    )
+    selected = f"SELECT {', '.join((*keys, *columns))} FROM {model._meta.db_table}"  # noqa: S608 (no data)
+    with connection.cursor() as cursor:
+        cursor.execute(f"{selected} WHERE {conditions}", [value for key in wanted for value in (key, *wanted[key])])
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 # A temporary table cannot refer to others. The table that the rows are copied to does.
