@@ -149,9 +149,9 @@ def test_refresh__caps_that_move__count_all_users_by_them(production: Environmen
     assert caps_after_refresh(experiment) == {"0": 19}
     spend(production, {3: 1000}, at=BEFORE)  # above the cap before the exposure, and below it afterwards
     assert caps_after_refresh(experiment) == {"0": 19}
-    spend(production, {5: 1e17, 6: 3}, at=BEFORE)
+    spend(production, {5: 10**17, 6: 3}, at=BEFORE)
     assert caps_after_refresh(experiment) == {"0": 19}
-    spend(production, {5: 1024 - 1e17}, at=BEFORE)  # the capped value stays the same
+    spend(production, {5: 1024 - 10**17}, at=BEFORE)  # the capped value stays the same
     assert caps_after_refresh(experiment) == {"0": 19}
     erase_user("u0", production)
     assert caps_after_refresh(experiment) == {"0": 19}
