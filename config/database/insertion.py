@@ -177,9 +177,17 @@ def breaks_constraint(error: Exception) -> bool:
 def replacing(unique: Sequence[str], columns: Sequence[str]) -> str:
     """Return the end of a statement that replaces the values of a row that has the same unique columns."""
     others = (connection.ops.quote_name(column) for column in columns if column not in unique)
-    return (
-        f"ON CONFLICT ({', '.join(unique)}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
-    )
+    return updating(unique, {name: f"excluded.{name}" for name in others})
+
+
+def updating(unique: Sequence[str], values: Mapping[str, str], returning: Sequence[str] = ()) -> str:
+    """Return the end of a statement that gives a row with the same unique columns these values, which are expressions.
+
+    They may name the row as it is stored by its table, and the one that was not inserted as `excluded`.
+    """
+    changes = ", ".join(f"{name} = {value}" for name, value in values.items())
+    end = f" RETURNING {', '.join(returning)}" if returning else ""
+    return f"ON CONFLICT ({', '.join(unique)}) DO UPDATE SET {changes}{end}"
 
 
 def array(texts: Sequence[str | None]) -> str | None:

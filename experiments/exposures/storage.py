@@ -13,7 +13,7 @@ import orjson
 from django.db import connection, transaction
 
 from config.database.engines import is_distributed
-from config.database.insertion import as_uuid, copy, find_rows, insert, insert_arrays, were_all_new
+from config.database.insertion import as_uuid, copy, find_rows, insert, insert_arrays, updating, were_all_new
 from config.database.locks import Rank, share_rows
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
@@ -22,10 +22,9 @@ _TABLE = Exposure._meta.db_table
 _COLUMNS = (*DECISIVE, "attributes")
 _CHANGING = ("variant", "exposed_at", "origin", "is_in_several_variants", "in_several_since", "phase", "arrival")
 _OF_USERS = (*(column for column in DECISIVE[1:] if column != "origin"), "attributes")
+_KEY = ("experiment_id", "user_id")
 _IGNORING = "ON CONFLICT (experiment_id, user_id) DO NOTHING"
-_REPLACING = "ON CONFLICT (experiment_id, user_id) DO UPDATE SET " + ", ".join(
-    f"{column} = excluded.{column}" for column in _CHANGING
-)
+_REPLACED = {column: f"excluded.{column}" for column in _CHANGING}
 _LONG_AGO, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
@@ -75,12 +74,13 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
 
 def replace(exposures: Sequence[ExposureRow]) -> None:
     """Replace stored exposures, which the caller has locked. Without new attributes, the stored ones stay."""
-    _insert(exposures, f"{_REPLACING}, attributes = COALESCE(excluded.attributes, {_TABLE}.attributes)")
+    attributes = f"COALESCE(excluded.attributes, {_TABLE}.attributes)"
+    _insert(exposures, updating(_KEY, {**_REPLACED, "attributes": attributes}))
 
 
 def replace_with_attributes(exposures: Sequence[ExposureRow]) -> None:
     """Replace stored exposures, which the caller has locked. Without new attributes, they have none afterwards."""
-    _insert(exposures, f"{_REPLACING}, attributes = excluded.attributes")
+    _insert(exposures, updating(_KEY, {**_REPLACED, "attributes": "excluded.attributes"}))
 
 
 def insert_assigned(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
@@ -97,16 +97,16 @@ def insert_assigned(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
 
 def _assign(exposures: Sequence[ExposureRow], *, only: str = "") -> dict[ExposureKey, str]:
     # Citus sends each WHEN of a CASE that begins with a value to its workers without that value.
-    written = _insert(
-        exposures,
-        "ON CONFLICT (experiment_id, user_id) DO UPDATE SET "
-        f"origin = CASE WHEN {_TABLE}.origin = '{Origin.REPORTED}' THEN excluded.origin "
-        f"WHEN {_TABLE}.origin = '{Origin.IMPORTED}' THEN '{Origin.TOLD}' ELSE {_TABLE}.origin END, "
-        "arrival = excluded.arrival, "
-        f"attributes = COALESCE({_TABLE}.attributes, excluded.attributes) "
-        "RETURNING experiment_id, user_id, variant",
-        only=only,
+    origin = (
+        f"CASE WHEN {_TABLE}.origin = '{Origin.REPORTED}' THEN excluded.origin "
+        f"WHEN {_TABLE}.origin = '{Origin.IMPORTED}' THEN '{Origin.TOLD}' ELSE {_TABLE}.origin END"
     )
+    changes = {
+        "origin": origin,
+        "arrival": "excluded.arrival",
+        "attributes": f"COALESCE({_TABLE}.attributes, excluded.attributes)",
+    }
+    written = _insert(exposures, updating(_KEY, changes, (*_KEY, "variant")), only=only)
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
