@@ -25,7 +25,7 @@ from experiments.results.forced_exposures import remove_all_forced_exposures
 from experiments.results.outcomes import refresh_outcomes
 from flags.changes.references import asking_for_segment_users, segments_changed
 from flags.experiment_rule import exposures
-from flags.recent_users import sources
+from flags.usage import sources
 
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
 erasing_user.connect(forget_user, dispatch_uid="experiments.erasure")

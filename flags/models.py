@@ -243,7 +243,7 @@ class LastUse(models.Model):
 
 
 class RecentUser(models.Model):
-    """A user of the sample of an environment. `flags.recent_users` writes it.
+    """A user of the sample of an environment. `flags.usage.recent_users` collects it.
 
     `position` is the hash that decides who is in the sample. `attributes` has the values that rules
     read, by the names that rules use. `seen_at` is exact to the hour.

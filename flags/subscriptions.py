@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from config import maintenance
 from config.serving.worker_process import worker_ends, worker_starts
-from flags.recent_users import storage as recent_users
+from flags.usage import sample_storage as recent_users
 from flags.usage import storage
 
 worker_starts.connect(storage.start, dispatch_uid="flags.usage")

@@ -20,8 +20,8 @@ from experiments.lifecycle.flag_rule import is_on, removed_rules
 from experiments.lifecycle.objections import against_removal
 from experiments.models import Experiment, Status
 from flags.experiment_rule.changes import ShipTo
-from flags.recent_users.preview import Preview
-from flags.recent_users.reading import NoSample
+from flags.usage.comparison import Preview
+from flags.usage.previews import NoSample
 
 _SHIP_TO = ((ShipTo.AUDIENCE, "The experiment's audience"), (ShipTo.EVERYONE, "Everyone"))
 

@@ -47,7 +47,7 @@ from experiments.lifecycle import archive, new_phase
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
-from flags.recent_users import noting
+from flags.usage import recent_users
 
 _ASSIGNMENTS = schema_of(list[RunningAssignment])
 
@@ -99,7 +99,7 @@ def answer_remembered_variant(call: Call) -> Reply | None:
     assignment = get_remembered_variant(key=call.key, environment=environment, user_id=request.userId)
     if assignment is None:
         return None
-    noting.notebook.see(environment, request.userId, request.attributes, call.now)
+    recent_users.notebook.see(environment, request.userId, request.attributes, call.now)
     return Reply(envelope(assignment_answer(assignment)))
 
 
@@ -361,7 +361,7 @@ class ExperimentViewSet(ApiViewSet):
             at=self.now,
             require=self.require_current_caller,
         )
-        noting.notebook.see(self.environment, body.userId, body.attributes, self.now)
+        recent_users.notebook.see(self.environment, body.userId, body.attributes, self.now)
         return Response(assignment_answer(assignment))
 
     @operation(
@@ -384,7 +384,7 @@ class ExperimentViewSet(ApiViewSet):
             at=self.now,
             require=self.require_current_caller,
         )
-        noting.notebook.see(self.environment, body.userId, body.attributes, self.now)
+        recent_users.notebook.see(self.environment, body.userId, body.attributes, self.now)
         return Response(
             [
                 RunningAssignment.of(assignment, experiment=key, in_experiment=assignment.reason is None).document()

@@ -9,7 +9,7 @@ from config.models import Environment
 from experiments.exposures.assignment import assigners
 from experiments.models import Exposure, Status
 from flags.models import RecentUser
-from flags.recent_users.names import names_of_document
+from flags.usage.attributes import names_of_document
 
 
 def attributes_read(environment_key: str) -> Iterator[str]:

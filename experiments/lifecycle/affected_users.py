@@ -9,8 +9,8 @@ from config.errors import DomainError
 from experiments.lifecycle import flag_rule
 from experiments.models import Experiment, Status
 from flags.experiment_rule.changes import ShipTo
-from flags.recent_users.preview import Preview
-from flags.recent_users.reading import NoSample, preview_changes
+from flags.usage.comparison import Preview
+from flags.usage.previews import NoSample, preview_changes
 
 Affected = Preview | NoSample
 

@@ -36,7 +36,7 @@ from experiments.planner.current_totals import read_current_totals, variant_shar
 from experiments.planner.history import history_of, pace_of
 from flags.changes.driven_rules import driving_experiment, own_rules
 from flags.models import Flag
-from flags.recent_users.reading import NoSample
+from flags.usage.previews import NoSample
 
 SEEN_WITHIN = timedelta(days=7)
 MOST_DAYS = 60

@@ -16,7 +16,7 @@ from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, SampleRatio
 from experiments.stats.types import Guardrail
-from flags.recent_users.preview import Preview
+from flags.usage.comparison import Preview
 from flags.words.rules import describe_rule
 
 

@@ -23,7 +23,7 @@ from experiments.models.locks import lock_for_deletion, lock_results
 from experiments.results.fixed_reading import forget_open_reading
 from experiments.results.update import Update
 from experiments.results.values import lookback_of
-from flags.recent_users import storage as recent_users
+from flags.usage import sample_storage as recent_users
 
 
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:

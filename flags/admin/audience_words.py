@@ -9,9 +9,9 @@ from django.utils import timezone
 from django.utils.dateformat import format as date_format
 
 from config.models import Environment
-from flags.recent_users.preview import Preview
-from flags.recent_users.reading import NoSample
-from flags.recent_users.sample import Sample
+from flags.usage.comparison import Preview
+from flags.usage.previews import NoSample
+from flags.usage.sample import Sample
 from flags.usage.series import count_evaluations
 
 DAY = timedelta(days=1)

@@ -27,10 +27,10 @@ from flags.admin.switching import Switch, switching_question, with_consequences
 from flags.changes.properties import in_environment
 from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Configuration
-from flags.recent_users.positions import PERIOD
-from flags.recent_users.preview import Preview
-from flags.recent_users.reading import NoSample, preview_configuration
 from flags.snapshot import configuration
+from flags.usage.comparison import Preview
+from flags.usage.previews import NoSample, preview_configuration
+from flags.usage.sample import PERIOD
 from flags.validation.parsing import FLAG, SEGMENT, references
 from flags.words.rules import describe_members, describe_state
 

@@ -23,9 +23,9 @@ from flags.admin.audience_words import describe_audience, describe_changed, desc
 from flags.changes.flag_changes import KIND
 from flags.engine.types import Evaluation
 from flags.models import Flag, FlagState
-from flags.recent_users.positions import PERIOD
-from flags.recent_users.preview import Example
-from flags.recent_users.reading import EditPreview, NoSample, audiences, preview_edit, preview_new
+from flags.usage.comparison import Example
+from flags.usage.previews import EditPreview, NoSample, audiences, preview_edit, preview_new
+from flags.usage.sample import PERIOD
 
 _MOST_FLAGS = 100
 _MOST_PAIRS = 40_000

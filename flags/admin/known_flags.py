@@ -16,7 +16,7 @@ from config.admin.current_environment import current_environment
 from config.admin.site import DomainAdmin
 from config.slugs import KEY_LENGTH
 from flags.models import Flag, FlagQuerySet
-from flags.recent_users.seen_values import seen_values
+from flags.usage.seen_values import seen_values
 
 MOST_IN_A_PAGE = 60
 """As many as scripts show in a select."""

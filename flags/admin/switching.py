@@ -26,8 +26,8 @@ from config.models import Environment
 from flags.admin.audience_words import DAY, describe_last_day
 from flags.changes.driven_rules import driving_experiment
 from flags.models import Flag
-from flags.recent_users.reading import preview_together
 from flags.snapshot import configuration
+from flags.usage.previews import preview_together
 
 
 @dataclass(frozen=True, slots=True)

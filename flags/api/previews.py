@@ -20,9 +20,9 @@ from config.models import Scope
 from config.timestamps import format_timestamp
 from flags.api.rule_schema import RULES
 from flags.engine.types import Evaluation
-from flags.recent_users.positions import MOST, PERIOD
-from flags.recent_users.preview import MOST_EXAMPLES, Example, Preview
-from flags.recent_users.reading import NoSample, preview_flag
+from flags.usage.comparison import MOST_EXAMPLES, Example, Preview
+from flags.usage.previews import NoSample, preview_flag
+from flags.usage.sample import MOST, PERIOD
 
 _OK = "ok"
 _STATUSES = {_OK: "The sample has users.", **{status.value: status.meaning for status in NoSample}}

@@ -1,1 +1,1 @@
-"""Counts of evaluations: counting, storing and reading them, and the flags that they show to be stale."""
+"""What evaluations leave behind: counts, stale flags, and a sample of recent users that previews changes."""

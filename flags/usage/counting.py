@@ -13,7 +13,7 @@ from config.monitoring import metrics
 from config.snapshot import Lateness
 from flags.engine.types import Context, Evaluation
 from flags.models import hour_of
-from flags.recent_users import noting
+from flags.usage import recent_users
 
 HOUR = timedelta(hours=1)
 
@@ -108,4 +108,4 @@ def count(environment: Environment, context: Context) -> None:
     tally.add(environment.pk, context.evaluations, context.now)
     is_stale = snapshot.lateness() is not Lateness.NONE
     (metrics.stale_evaluations if is_stale else metrics.fresh_evaluations).add(len(context.evaluations))
-    noting.notebook.see(environment, context.user_id, context.attributes, context.now)
+    recent_users.notebook.see(environment, context.user_id, context.attributes, context.now)

@@ -18,9 +18,9 @@ from django.utils import timezone
 from config.database.insertion import insert
 from config.logs.outages import OutageLog
 from flags.models import LastUse, Usage
-from flags.recent_users.noting import Notebook, notebook
-from flags.recent_users.storage import Storage as RecentUsersStorage
 from flags.usage.counting import Counts, Tally, tally
+from flags.usage.recent_users import Notebook, notebook
+from flags.usage.sample_storage import Storage as RecentUsersStorage
 
 logger = logging.getLogger(__name__)
 

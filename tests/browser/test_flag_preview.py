@@ -12,7 +12,7 @@ from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.browser.test_layout_shifts import OBSERVE
 from tests.conftest import ACTOR
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 

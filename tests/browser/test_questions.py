@@ -12,7 +12,7 @@ from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from config.models import Environment
 from tests.browser.accessibility import complaints
 from tests.browser.conftest import Visit
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 

@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit
 from tests.browser.flags import stored
 from tests.conftest import ACTOR
 from tests.experiments.lifecycle.shipping import record_clear_winner, run_experiment
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])

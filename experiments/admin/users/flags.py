@@ -18,8 +18,8 @@ from flags.engine.evaluation import evaluate
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
 from flags.models import Flag
-from flags.recent_users.attributes import names_of
 from flags.tracing.explaining import explain
+from flags.usage.sources import names_of
 from flags.words.traces import DescribedTrace, describe_trace
 
 STATES = {"": "All", "on": "On", "off": "Off"}

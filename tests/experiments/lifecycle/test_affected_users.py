@@ -17,16 +17,16 @@ from experiments.lifecycle.checklist import check_experiment
 from experiments.lifecycle.findings import Check, Level
 from experiments.models import Experiment
 from flags.models import RecentUserSampling
-from flags.recent_users.positions import POSITIONS
-from flags.recent_users.preview import Preview
-from flags.recent_users.reading import NoSample
+from flags.usage.comparison import Preview
+from flags.usage.previews import NoSample
+from flags.usage.sample import POSITIONS
 from tests.admin import sign_in, text_of
 from tests.answers import data, error
 from tests.conftest import NOON
 from tests.experiments.lifecycle.shipping import A_DAY_LATER, SERVES
 from tests.factories import ExperimentFactory, FlagFactory
 from tests.flags.engine.reference import reference_bucket
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 pytestmark = pytest.mark.django_db
 

@@ -13,10 +13,10 @@ from config import snapshot
 from config.models import Change, Environment
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.models import Flag
-from flags.recent_users.reading import NoSample
+from flags.usage.previews import NoSample
 from tests.admin import BY_SCRIPT, AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store, store_four_users
+from tests.flags.usage.users import note, store, store_four_users
 
 ADD = "/admin/flags/flag/add/"
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}

@@ -19,7 +19,7 @@ from flags.models import Flag, Segment, Usage, hour_of
 from tests.admin import AdminClient, answer, filled, hidden_fields, revision, sign_in, text_of
 from tests.cases import undone
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store, store_four_users
+from tests.flags.usage.users import note, store, store_four_users
 
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 FREE = {**PRO, "value": "free"}

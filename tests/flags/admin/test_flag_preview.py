@@ -13,11 +13,11 @@ from config import snapshot
 from config.models import Environment
 from flags.changes.flag_changes import create_flag
 from flags.models import Flag
-from flags.recent_users import reading
-from flags.recent_users.reading import EditPreview, NoSample, preview_edit
+from flags.usage import previews
+from flags.usage.previews import EditPreview, NoSample, preview_edit
 from tests.admin import BY_SCRIPT, AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import store_four_users
+from tests.flags.usage.users import store_four_users
 
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
 ALL = {"type": "percentage", "percentage": 100}
@@ -135,7 +135,7 @@ def test_preview__takes_few_queries(flag: Flag, django_assert_max_num_queries: A
 def test_preview__that_would_take_long__asks_fewer_users_and_says_so(
     production: Environment, flag: Flag, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_FEWEST_USERS", 2)
+    monkeypatch.setattr(previews, "_FEWEST_USERS", 2)
     snapshot.refresh()
 
     def ask_with(clock: Any) -> EditPreview:
@@ -146,7 +146,7 @@ def test_preview__that_would_take_long__asks_fewer_users_and_says_so(
     slow, slower, fast = iter([0.0, 0.7]), iter([0.0, 7.0]), iter([0.0, 0.1])
     assert [ask_with(ticks.__next__).preview.users for ticks in (slow, slower, fast)] == [2, 2, 4]
 
-    monkeypatch.setattr(reading.preview_edit, "__kwdefaults__", {"clock": iter([0.0, 0.7]).__next__})
+    monkeypatch.setattr(previews.preview_edit, "__kwdefaults__", {"clock": iter([0.0, 0.7]).__next__})
     answer = ask(sign_in(), flag, rules=json.dumps([ALL])).json()
     assert answer["notes"] == ["Computed from 2 of 4 users, because these rules take long."]
     assert answer["words"].startswith("Of the about 4 users seen here in the last 7 days, about ")

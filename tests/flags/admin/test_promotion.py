@@ -21,7 +21,7 @@ from tests.cases import undone
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.writing import HALF
 from tests.flags.engine.experiments import experiment_rule
-from tests.flags.recent_users.users import store_four_users
+from tests.flags.usage.users import store_four_users
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from flags.changes.segment_changes import create_segment
 from flags.models import Flag, Usage, hour_of
 from tests.admin import AdminClient, answer, errors_of, filled, hidden_fields, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 LIST = "/admin/flags/flag/"
 QUARTER = [{"type": "percentage", "percentage": 25}]

@@ -13,7 +13,7 @@ from config.models import Environment
 from flags.changes.flag_changes import create_flag
 from tests.admin import sign_in
 from tests.conftest import ACTOR, NOON
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 SEEN = reverse("admin:flags_flag_seen")
 PRO = {"type": "attribute", "conditions": [{"attribute": "tier", "operator": "equals", "value": "pro"}]}

@@ -12,7 +12,7 @@ from config.models import Change, Environment, Scope
 from tests.answers import data, error
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory, FlagFactory
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 PATH = "/v1/flags/f/preview"
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}

@@ -19,11 +19,11 @@ from django.db import OperationalError, connection
 from config.models import Environment, Scope
 from flags.engine.types import Configuration, Context, Evaluation, Reason, Variant
 from flags.models import LastUse, Usage, hour_of
-from flags.recent_users.noting import Notebook
-from flags.recent_users.storage import Storage as RecentUsersStorage
 from flags.usage import counting
 from flags.usage import storage as usage_storage
 from flags.usage.counting import Tally
+from flags.usage.recent_users import Notebook
+from flags.usage.sample_storage import Storage as RecentUsersStorage
 from flags.usage.storage import Storage
 from flags.validation.parsing import parse_flag
 from tests.answers import data, error

@@ -10,9 +10,9 @@ from django.conf import settings
 
 from config.models import Environment
 from flags.models import RecentUser
-from flags.recent_users.attributes import names_in_use
-from flags.recent_users.positions import PERIOD
 from flags.snapshot import configuration
+from flags.usage.sample import PERIOD
+from flags.usage.sources import names_in_use
 
 _MOST_USERS = 1_000
 _MOST_NAMES = 200

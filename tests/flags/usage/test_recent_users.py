@@ -13,14 +13,14 @@ from config import snapshot
 from config.keys.environments import create_environment
 from config.models import Environment, Scope
 from flags.engine.bucketing import BUCKETS, bucket
-from flags.recent_users import noting
-from flags.recent_users.attributes import LONGEST, LONGEST_VALUE
-from flags.recent_users.noting import RENEWED_AFTER
-from flags.recent_users.positions import POSITIONS, position
+from flags.usage import recent_users
+from flags.usage.attributes import MAX_BYTES, MAX_VALUE_BYTES
+from flags.usage.recent_users import RENEWED_AFTER
+from flags.usage.sample import POSITIONS, position
 from tests.answers import data
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
-from tests.flags.recent_users.users import lowest, prepared, waiting
+from tests.flags.usage.users import lowest, prepared, waiting
 
 IDS = [f"user-{number}" for number in range(40_000)]
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
@@ -91,7 +91,7 @@ def test_see__user_at_the_limit_or_above__is_not_noted(production: Environment) 
 def test_see__more_users_than_a_sample_has__keeps_the_lowest(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noting, "MOST", 500)
+    monkeypatch.setattr(recent_users, "MOST", 500)
     notebook = prepared()
     for number, user_id in enumerate(IDS):
         notebook.see(production, user_id, {}, NOON)
@@ -172,7 +172,7 @@ def test_see__attributes_within_objects__notes_what_conditions_read(production: 
 @pytest.mark.usefixtures("conditions")
 def test_see__missing_or_null_or_long_attributes__leaves_them_out(production: Environment) -> None:
     notebook = prepared()
-    attributes = {"plan": "x" * (LONGEST_VALUE - 1), "company": "x" * (LONGEST_VALUE - 2), "of-draft": None}
+    attributes = {"plan": "x" * (MAX_VALUE_BYTES - 1), "company": "x" * (MAX_VALUE_BYTES - 2), "of-draft": None}
     notebook.see(production, "ada", attributes, NOON)
     assert waiting(notebook) == {"ada": {"company": attributes["company"]}}
 
@@ -182,7 +182,7 @@ def test_see__many_long_attributes__keeps_what_fits(production: Environment) -> 
     FlagFactory(on=True, rules=[{"type": "attribute", "conditions": [{**PRO, "attribute": name} for name in names]}])
     notebook = prepared()
     notebook.see(production, "ada", dict.fromkeys(names, "x" * 900), NOON)
-    assert sum(map(len, waiting(notebook)["ada"].values())) in range(LONGEST - 1000, LONGEST)
+    assert sum(map(len, waiting(notebook)["ada"].values())) in range(MAX_BYTES - 1000, MAX_BYTES)
 
 
 def test_prepare__rule_reads_a_further_attribute__notes_users_once_more(production: Environment) -> None:
@@ -206,7 +206,7 @@ def test_request__evaluates_or_gets_variants__notes_the_user(
     FlagFactory(key="f", on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
     ExperimentFactory(key="e", running=True)
     client, notebook = client_of(Scope.CLIENT), prepared()
-    monkeypatch.setattr(noting, "notebook", notebook)
+    monkeypatch.setattr(recent_users, "notebook", notebook)
     for path, body in [
         ("/v1/flags/f/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
         ("/v1/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
@@ -229,7 +229,7 @@ def test_request__repeated_variant_or_anonymous_user__notes_only_users(
     client = client_of(Scope.CLIENT)
     client.post("/v1/experiments/e/variant", {"userId": "ada"})
     notebook = prepared()
-    monkeypatch.setattr(noting, "notebook", notebook)
+    monkeypatch.setattr(recent_users, "notebook", notebook)
     client.post("/v1/experiments/e/variant", {"userId": "ada"})
     client.post("/ofrep/v1/evaluate/flags/f", {"context": {}})
     client.post("/v1/events", {"userId": "bob", "event": "page_viewed"})

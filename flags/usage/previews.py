@@ -17,11 +17,10 @@ from flags.changes.flag_changes import check_new, check_state
 from flags.engine.compiling import compile_flag
 from flags.engine.types import Configuration
 from flags.models import RecentUser, RecentUserSampling
-from flags.recent_users.positions import PERIOD, POSITIONS
-from flags.recent_users.preview import Preview, compare, count_by_rule, count_on
-from flags.recent_users.sample import Sample, User
-from flags.recent_users.sources import stored_variants
 from flags.snapshot import configuration
+from flags.usage.comparison import Preview, compare, count_by_rule, count_on
+from flags.usage.sample import PERIOD, POSITIONS, Sample, User
+from flags.usage.sources import stored_variants
 
 _FEWEST_USERS = 200
 _MOST_PAIRS = 20_000

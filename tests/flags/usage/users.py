@@ -11,9 +11,9 @@ from django.utils import timezone
 from config import snapshot
 from config.models import Environment
 from flags.models import RecentUser, RecentUserSampling
-from flags.recent_users.noting import Note, Notebook
-from flags.recent_users.positions import position
-from flags.recent_users.storage import Storage, add
+from flags.usage.recent_users import Note, Notebook
+from flags.usage.sample import position
+from flags.usage.sample_storage import Storage, add
 from tests.conftest import NOON
 
 

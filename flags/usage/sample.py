@@ -1,11 +1,26 @@
-"""A sample of users, as it was read. Pure."""
+"""A sample of the users of the last seven days, and the positions by which it is drawn. Pure.
+
+A position is a hash of the user id. The sample has the users at the lowest positions, however often each of them comes.
+Flags and experiments hash with seed 0 and a salt, so a position says nothing about the user's buckets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+
+from mmh3 import hash as murmur3
+
+POSITIONS = 2**32
+"""The number of positions."""
+MOST = 10_000
+"""The most users of a sample."""
+PERIOD = timedelta(days=7)
+"""How long a user who is not seen stays in the sample."""
+
+_SEED = 0x5EED
 
 
 class User(NamedTuple):
@@ -37,3 +52,8 @@ class Sample:
     def all_users(self) -> int:
         """The estimated number of all users who were seen since then. It is exact if the sample has all of them."""
         return round(len(self.users) / self.share)
+
+
+def position(user_id: str) -> int:
+    """Return the user's position, from 0 to 2**32 - 1."""
+    return murmur3(user_id, _SEED, False)

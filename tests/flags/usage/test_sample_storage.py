@@ -16,14 +16,13 @@ from config import maintenance
 from config.models import Environment
 from events.removal.erasure import erase_user
 from flags.models import RecentUser, RecentUserSampling
-from flags.recent_users import storage as recent_users
-from flags.recent_users.noting import RENEWED_AFTER, Notebook
-from flags.recent_users.positions import PERIOD, POSITIONS, position
-from flags.recent_users.reading import NoSample, read_sample
-from flags.recent_users.sample import Sample
-from flags.recent_users.storage import Storage
+from flags.usage import sample_storage as recent_users
+from flags.usage.previews import NoSample, read_sample
+from flags.usage.recent_users import RENEWED_AFTER, Notebook
+from flags.usage.sample import PERIOD, POSITIONS, Sample, position
+from flags.usage.sample_storage import Storage
 from tests.conftest import NOON
-from tests.flags.recent_users.users import lowest, note, prepared, store, store_all, stored, waiting
+from tests.flags.usage.users import lowest, note, prepared, store, store_all, stored, waiting
 from tests.threads import Threads
 
 DAY = timedelta(days=1)
@@ -36,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_users, "MOST", 500)
     monkeypatch.setattr(recent_users, "FEW", 250)
     monkeypatch.setattr(recent_users, "_WANTED", 400)
-    monkeypatch.setattr("flags.recent_users.noting.MOST", 500)
+    monkeypatch.setattr("flags.usage.recent_users.MOST", 500)
 
 
 def sample_of(environment: Environment, now: Any = NOON) -> Sample:
@@ -278,7 +277,7 @@ def test_store__database_away__keeps_the_users_and_logs_it_once(
 def test_store__database_away_for_long__remembers_a_bounded_number_of_users(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flags.recent_users.noting.MOST", 500)
+    monkeypatch.setattr("flags.usage.recent_users.MOST", 500)
     notebook = prepared()
     storage = Storage(notebook)
     with (

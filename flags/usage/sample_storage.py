@@ -22,10 +22,10 @@ from config.logs.outages import OutageLog
 from config.models import Environment
 from config.snapshot import is_loaded
 from flags.models import RecentUser, RecentUserSampling
-from flags.recent_users.attributes import within_limits
-from flags.recent_users.noting import RENEWED_AFTER, Note, Notebook, Notes
-from flags.recent_users.positions import MOST, PERIOD, POSITIONS
-from flags.recent_users.reading import complete_limit
+from flags.usage.attributes import within_limits
+from flags.usage.previews import complete_limit
+from flags.usage.recent_users import RENEWED_AFTER, Note, Notebook, Notes
+from flags.usage.sample import MOST, PERIOD, POSITIONS
 
 logger = logging.getLogger(__name__)
 

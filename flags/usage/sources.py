@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from config.models import Environment
+from config.snapshot import give_way
+from flags.engine.conditions import USER_ID
+from flags.engine.types import Configuration
+from flags.usage.attributes import names_of_document
 
 
 class Names(Protocol):
@@ -43,3 +47,18 @@ def stored_variants(environment: Environment, experiments: Collection[str]) -> M
     if _sources.variants is None or not experiments:
         return {}
     return _sources.variants(environment, experiments)
+
+
+def names_in_use(environment_key: str, configuration: Configuration) -> frozenset[str]:
+    """Return the names of the attributes that anything reads in an environment."""
+    return frozenset({*names_of(configuration), *names_of_experiments(environment_key)}) - {USER_ID}
+
+
+def names_of(configuration: Configuration) -> Iterator[str]:
+    """Yield the names that rules and segments read, some of them several times."""
+    for flag in configuration.flags.values():
+        give_way()
+        for rule in flag.rules:
+            yield from names_of_document(rule.source)
+    for segment in configuration.segments.values():
+        yield from names_of_document(segment.source)

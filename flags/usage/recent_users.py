@@ -16,9 +16,10 @@ from config.keys.environments import known
 from config.models import Environment
 from config.snapshot import revision
 from flags.engine.types import Attributes, Configuration, Context
-from flags.recent_users.attributes import Reader, names_in_use
-from flags.recent_users.positions import MOST, POSITIONS, position
 from flags.snapshot import configuration
+from flags.usage.attributes import Reader
+from flags.usage.sample import MOST, POSITIONS, position
+from flags.usage.sources import names_in_use
 
 RENEWED_AFTER = timedelta(hours=1)
 """A user is noted once in this time."""

@@ -13,15 +13,14 @@ from experiments.exposures.recording import assign
 from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Configuration, Context
-from flags.recent_users.positions import position
-from flags.recent_users.preview import MOST_EXAMPLES, compare
-from flags.recent_users.reading import NoSample, preview_changes
-from flags.recent_users.sample import Sample, User
 from flags.snapshot import configuration
+from flags.usage.comparison import MOST_EXAMPLES, compare
+from flags.usage.previews import NoSample, preview_changes
+from flags.usage.sample import Sample, User, position
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory, FlagFactory
 from tests.flags.engine.experiments import experiment_rule
-from tests.flags.recent_users.users import note, store
+from tests.flags.usage.users import note, store
 
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 SWISS = {"attribute": "country", "operator": "in", "value": ["CH", "LI"]}

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from flags.engine.evaluation import evaluate_prerequisite, resolve
 from flags.engine.types import Configuration, Context, Evaluation, Prerequisite
-from flags.recent_users.names import names_read
-from flags.recent_users.sample import Sample, User
+from flags.usage.attributes import names_read
+from flags.usage.sample import Sample, User
 
 MOST_EXAMPLES = 10
 
