@@ -11,12 +11,11 @@ from events.queries.experiment_names import asking_for_names
 from events.recording.ingest import events_stored
 from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
-from experiments.design.segment_refs import name_segment_users
 from experiments.exposures.assignment import record, stored
 from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.history import needed_history
-from experiments.lifecycle.new_phase import open_phases_of_segments
+from experiments.lifecycle.new_phase import name_segment_users, open_phases_of_segments
 from experiments.models import DayValue, Exposure, UserValue
 from experiments.results import lag
 from experiments.results.archive import refresh_results
@@ -32,7 +31,7 @@ erasing_user.connect(forget_user, dispatch_uid="experiments.erasure")
 asking_for_holds.connect(hold_events, dispatch_uid="experiments.erasure")
 asking_for_history.connect(needed_history, dispatch_uid="experiments.lifecycle")
 asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposures")
-asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
+asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segments")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 worker_starts.connect(lag.start, dispatch_uid="experiments.lag")
 exposures.register(load=stored, record=record)

@@ -28,10 +28,10 @@ from events.admin.stopped import describe_stopped
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.panel import build_panel
 from experiments.admin.results.progress import days_left
-from experiments.design.plan import remaining_run
 from experiments.metrics.documents import definition_of
 from experiments.metrics.reception import stopped
 from experiments.models import Experiment, Metric, Status
+from experiments.models.plan import remaining_run
 from experiments.results.analyse import analyse_experiment
 from experiments.results.outcomes import outcomes_of
 from flags.admin.overview import Sparkline, count_flags, scheduled_changes, sparklines, stale_flags

@@ -15,8 +15,8 @@ from config.admin.conflicts import Conflict
 from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, ReasonField, StrictForm, TextField
 from config.admin.numbers import NumberField, PercentageField, PercentField, WholeNumberField
 from config.errors import Detail, DomainError
-from experiments.design.plan import MOST_EFFECT
 from experiments.models import AnalysisMethod, Experiment
+from experiments.models.plan import MOST_EFFECT
 from experiments.stats.types import TUNING_SIZE
 
 PLAN_FIELDS = (

@@ -52,13 +52,13 @@ from experiments.admin.words import (
     describe_split,
 )
 from experiments.api.permissions import require_flag
-from experiments.design.groups import free_in
-from experiments.design.plan import new_plan
 from experiments.lifecycle import changes
+from experiments.lifecycle.groups import free_in
 from experiments.lifecycle.reversion import Experiments
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.models.documents import with_versions
+from experiments.models.plan import new_plan
 from experiments.results.analyse import analyse_experiment
 from experiments.results.driven_flag import off_flags
 from experiments.results.outcomes import outcome_of, stored_outcomes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from config.documents import Document
-from experiments.design.plan import registered_plan
 from experiments.models import Experiment
+from experiments.models.plan import registered_plan
 
 _DIRECTIONS = {"increase": "more is better", "decrease": "less is better"}
 

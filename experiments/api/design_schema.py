@@ -1,4 +1,4 @@
-"""How the OpenAPI document describes what an experiment is made of. `experiments.design` checks it."""
+"""How the OpenAPI document describes what an experiment is made of. `experiments.models.design_checks` checks it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from msgspec import UNSET, Meta, UnsetType, field
 from config.answers import KEY, Answer, Key, Moment, Name, described, one_of, shaped
 from config.api.schema import Schema
 from config.api.structs import schema_of
-from experiments.design.plan import (
+from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod, Direction
+from experiments.models.plan import (
     LEAST_TUNING_SIZE,
     MOST_DAYS,
     MOST_EFFECT,
@@ -17,7 +18,6 @@ from experiments.design.plan import (
     MOST_TUNING_SIZE,
     MOST_USERS,
 )
-from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod, Direction
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 from flags.experiment_rule.changes import ShipTo
 from flags.validation.experiment_rule import MOST_FORCED

@@ -1,4 +1,4 @@
-"""Experiments, their steps and assignments as JSON. `experiments.design.checks` checks the values."""
+"""Experiments, their steps and assignments as JSON. `experiments.models.design_checks` checks the values."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from experiments.api.design_schema import (
     TUNING_SIZE_OF_INTERVALS,
     VARIANT,
 )
-from experiments.design.checks import MOST_METRICS, MOST_VARIANTS
-from experiments.design.phases import integer_if_whole
-from experiments.design.plan import new_plan, registered_plan
 from experiments.exposures.assignment import REASONS, WINNER
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
 from experiments.lifecycle.decisions import MOST_HELD_BACK
 from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment, Status
+from experiments.models.design_checks import MOST_METRICS, MOST_VARIANTS
+from experiments.models.phases import integer_if_whole
+from experiments.models.plan import new_plan, registered_plan
 from experiments.results.analyse import compute_results
 from experiments.stats.types import TUNING_SIZE
 from flags.experiment_rule.changes import ShipTo

@@ -19,9 +19,9 @@ from config.api.schema import Schema, answer, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
-from experiments.design.checks import MOST_VARIANTS
-from experiments.design.plan import LEAST_TUNING_SIZE, MOST_TUNING_SIZE
 from experiments.models import Experiment
+from experiments.models.design_checks import MOST_VARIANTS
+from experiments.models.plan import LEAST_TUNING_SIZE, MOST_TUNING_SIZE
 from experiments.planner.guardrails import GuardrailPlan
 from experiments.planner.history import History
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan

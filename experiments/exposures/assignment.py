@@ -17,13 +17,13 @@ from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
 from config.monitoring import metrics
 from config.snapshot import Table
-from experiments.design.phases import assignment_source
 from experiments.exposures.assignment_cache import assignment_cache
 from experiments.exposures.recording import assign, assigned, expose
 from experiments.exposures.storage import Stored
 from experiments.models import Experiment, Exposure, Status
 from experiments.models.documents import KIND, document
 from experiments.models.locks import ExposureKey
+from experiments.models.phases import assignment_source
 from flags.engine.assignment import Assigned, Exclusion, compile_assignment
 from flags.engine.participation import assign_by_flag
 from flags.engine.types import Context

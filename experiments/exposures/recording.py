@@ -24,7 +24,6 @@ from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 from events.recording.rows import NewEvent, stored
-from experiments.design.phases import number_in, starts_of
 from experiments.exposures.attributes import attributes_in, kept_of
 from experiments.exposures.reports import Report, Reported, Reports, store
 from experiments.exposures.storage import ExposureRow, Stored, insert_assigned, stored_variants
@@ -33,6 +32,7 @@ from experiments.models import Experiment, Exposure, Origin, Status
 from experiments.models.documents import forced_until
 from experiments.models.experiment import is_uuid
 from experiments.models.locks import ExposureKey, share_experiments
+from experiments.models.phases import number_in, starts_of
 from flags.engine.assignment import compile_range
 from flags.engine.bucketing import compile_split
 

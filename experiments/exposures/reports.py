@@ -15,11 +15,11 @@ from uuid import UUID
 import msgspec
 
 from config.database.two_phases import commit_in_two_phases
-from experiments.design.phases import number_in
 from experiments.exposures.attributes import kept_of
 from experiments.exposures.storage import ExposureRow, insert_new, replace, replace_with_attributes
 from experiments.models import Origin
 from experiments.models.locks import UNEXPECTED, Expected, StoredExposure, lock_exposures, share_exposures
+from experiments.models.phases import number_in
 
 _CHANGEABLE = (Origin.REPORTED, Origin.IMPORTED)
 """The origins of exposures whose variant an earlier report replaces. A variant that this service answered is final."""

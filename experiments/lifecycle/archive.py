@@ -7,7 +7,7 @@ from datetime import datetime
 from config.change_log.writing import Actor, Writing
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-from experiments.design.groups import require_free
+from experiments.lifecycle.groups import require_free
 from experiments.lifecycle.transitions import log_change, writing_experiment
 from experiments.models import Experiment, Status
 from experiments.models.documents import document

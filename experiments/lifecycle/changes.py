@@ -19,24 +19,23 @@ from config.documents import Document, is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
 from config.slugs import check_key
-from experiments.design.audience import check_salts
-from experiments.design.checks import check_design
-from experiments.design.groups import require_free
-from experiments.design.phases import phase_document
-from experiments.design.plan import new_plan, registered_plan, tuning_size_of
-from experiments.design.segment_refs import check_segments
 from experiments.exposures.recording import record_reported_before_start
 from experiments.lifecycle.decisions import reopen_experiment as reopen_experiment
 from experiments.lifecycle.decisions import stop_experiment as stop_experiment
 from experiments.lifecycle.flag_rule import check_flag, put_rule
+from experiments.lifecycle.groups import require_free
+from experiments.lifecycle.new_phase import check_segments
 from experiments.lifecycle.transitions import change_status, log_change, require_current, writing_experiment
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import WHOLE, Experiment, Status
+from experiments.models.design_checks import check_design, check_salts
 from experiments.models.documents import KIND as KIND
 from experiments.models.documents import document as document
 from experiments.models.documents import get_experiment as get_experiment
 from experiments.models.locks import lock_results
+from experiments.models.phases import phase_document
+from experiments.models.plan import new_plan, registered_plan, tuning_size_of
 from experiments.results.forced_exposures import remove_forced_exposures
 
 CHANGEABLE = frozenset({"description", "forced_variants", "owner", "hypothesis"})

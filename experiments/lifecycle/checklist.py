@@ -13,13 +13,13 @@ from config.errors import DomainError
 from config.models import Environment
 from events.counts import storage
 from events.models import EventCount
-from experiments.design.groups import require_free
 from experiments.lifecycle.affected_users import affected_by_start, describe_affected
 from experiments.lifecycle.findings import Check as Check
 from experiments.lifecycle.findings import Finding as Finding
 from experiments.lifecycle.findings import Level as Level
 from experiments.lifecycle.findings import Result
 from experiments.lifecycle.flag_rule import check_flag
+from experiments.lifecycle.groups import require_free
 from experiments.lifecycle.plan_checks import (
     check_analysis,
     check_guardrails,

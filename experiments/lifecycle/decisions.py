@@ -16,12 +16,11 @@ from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
-from experiments.design.groups import require_free
-from experiments.design.segment_refs import check_segments
 from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping
-from experiments.lifecycle.new_phase import open_phase_after_stop
+from experiments.lifecycle.groups import require_free
+from experiments.lifecycle.new_phase import check_segments, open_phase_after_stop
 from experiments.lifecycle.objections import Objection, find_objections
 from experiments.lifecycle.transitions import (
     change_status,

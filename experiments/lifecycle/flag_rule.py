@@ -12,9 +12,9 @@ from typing import Any
 from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed
-from experiments.design.phases import assignment_source
 from experiments.models import Experiment
 from experiments.models.documents import document
+from experiments.models.phases import assignment_source
 from flags.changes.flag_changes import get_flag
 from flags.engine.types import RuleType
 from flags.experiment_rule import changes

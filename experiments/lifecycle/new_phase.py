@@ -1,7 +1,7 @@
-"""Opening a new phase, the only way to change how a running experiment assigns users.
+"""The phases of a running experiment, and the segments that its conditions use.
 
-A phase is opened on request, and when a segment changes that the experiment's conditions use.
-`experiments.design.phases` says what phases are.
+Only a new phase changes how a running experiment assigns users. It is opened on request, and when one of these
+segments changes. `experiments.models.phases` says what phases are.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from config.change_log.writing import Actor, Writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment
-from experiments.design.audience import check_conditions, check_percentage
-from experiments.design.checks import check_variants, check_weights_of_flag
-from experiments.design.phases import phase_document
-from experiments.design.segment_refs import check_segments
 from experiments.lifecycle.flag_rule import put_rule
 from experiments.lifecycle.transitions import log_change, writing_experiment
 from experiments.models import WHOLE, Experiment, Status
+from experiments.models.design_checks import check_conditions, check_percentage, check_variants, check_weights_of_flag
 from experiments.models.documents import KIND, document
+from experiments.models.phases import phase_document
 from flags.changes.references import CachedLookup, all_segments_named
+from flags.changes.references import check_conditions as check_references
 from flags.changes.segment_changes import changed_since
+from flags.validation.parsing import references
 
 MOST_PHASES = 100
 _MOST_NAMED = 10
@@ -148,3 +148,18 @@ def _check_changes(experiment: Experiment, sent: Mapping[str, Any]) -> Iterator[
     elif all(is_same(value, getattr(experiment, name)) for name, value in sent.items()):
         message = "Is required unless percentage or conditions change: a new phase must change the assignment."
         yield Detail("variants", DetailCode.REQUIRED, message)
+
+
+def check_segments(experiment: Experiment) -> None:
+    """Check that the segments in the experiment's conditions exist. Raises ValidationFailed."""
+    check_references(experiment.conditions)
+
+
+def name_segment_users(*, segment: str, **_: Any) -> list[str]:
+    """Return the drafts and running experiments whose conditions use a segment, as text for a refusal."""
+    experiments = Experiment.objects.exclude(status=Status.STOPPED).select_related("environment")
+    return [
+        f"the experiment {experiment.key} ({experiment.environment.key})"
+        for experiment in experiments
+        if any(reference.key == segment for reference in references({"conditions": experiment.conditions}))
+    ]

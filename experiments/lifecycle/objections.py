@@ -10,8 +10,8 @@ from math import ceil
 
 from config.change_log.named_users import fill
 from config.documents import Document
-from experiments.design.plan import remaining_run
 from experiments.lifecycle.affected_users import Affected
+from experiments.models.plan import remaining_run
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, SampleRatio

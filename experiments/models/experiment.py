@@ -136,7 +136,7 @@ class Experiment(models.Model):
     phases: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, editable=False
     )
-    """How users were assigned, and since when; the newest phase is last (see `experiments.design.phases`).
+    """How users were assigned, and since when; the newest phase is last (see `experiments.models.phases`).
 
     It is empty for a draft.
     """

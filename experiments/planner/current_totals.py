@@ -11,8 +11,8 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from config.database.consistent_reads import read_consistently
-from experiments.design.phases import comparable_phases
 from experiments.models import EXPOSURE, Experiment
+from experiments.models.phases import comparable_phases
 from experiments.results.maturity import read_mature
 from experiments.results.quantiles import read_quantiles
 from experiments.results.refresh import bring_up_to_date

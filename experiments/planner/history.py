@@ -9,10 +9,10 @@ from math import sqrt
 
 from config.database.consistent_reads import read_consistently
 from config.models import Environment
-from experiments.design.phases import comparable_phases, comparable_since, mean_reach, reach_of
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
+from experiments.models.phases import comparable_phases, comparable_since, mean_reach, reach_of
 from experiments.planner.current_totals import CurrentTotals, read_counting
 from experiments.planner.question import LARGEST_REDUCTION, Kind, check_measure
 from experiments.planner.sample import sample_events

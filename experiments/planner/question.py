@@ -8,8 +8,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from config.errors import Detail, DetailCode
-from experiments.design.checks import MOST_VARIANTS
-from experiments.design.plan import check_tuning_size
+from experiments.models.design_checks import MOST_VARIANTS
+from experiments.models.plan import check_tuning_size
 
 SMALLEST_MDE = 0.0001
 LARGEST_MDE = 10.0

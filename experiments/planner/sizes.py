@@ -8,8 +8,8 @@ from datetime import timedelta
 from fractions import Fraction
 from math import ceil
 
-from experiments.design.plan import tuning_size_of
 from experiments.metrics.definition import Definition
+from experiments.models.plan import tuning_size_of
 from experiments.planner.question import Assumptions
 from experiments.stats.planning import Baseline, Demands
 

@@ -9,10 +9,10 @@ from typing import cast, get_args
 
 from config.documents import Document
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from experiments.design.phases import choices, chosen
-from experiments.design.plan import remaining_run
 from experiments.metrics.documents import definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure
+from experiments.models.phases import choices, chosen
+from experiments.models.plan import remaining_run
 from experiments.results.archive import read_explanation
 from experiments.results.driven_flag import find_flag_off
 from experiments.results.figures import (

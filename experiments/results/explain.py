@@ -24,9 +24,9 @@ from config.database.selects import Column, rows_of, select_of
 from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp
 from events.models import Event
-from experiments.design.phases import choices, chosen, split_of
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure
+from experiments.models.phases import choices, chosen, split_of
 from experiments.results.caps import find_cap
 from experiments.results.expressions import Number, Scalar
 from experiments.results.metrics import (

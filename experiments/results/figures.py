@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from experiments.design.phases import numbers
+from experiments.models.phases import numbers
 from experiments.results.study import ByPhase, SplitQuantiles, Study
 from experiments.results.sums import ExactSums
 from experiments.results.types import (

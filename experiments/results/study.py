@@ -11,9 +11,9 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from experiments.design.phases import group_by_split
 from experiments.metrics.definition import Definition, primary_of
 from experiments.models import Experiment, Status
+from experiments.models.phases import group_by_split
 from experiments.results.quantiles import Quantiles
 from experiments.results.types import Maturity
 from experiments.results.user_groups import EMPTY, Counted, UserGroup, pooled

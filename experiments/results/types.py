@@ -8,9 +8,9 @@ from datetime import date, datetime
 from typing import Literal
 
 from config.documents import Document
-from experiments.design.phases import integer_if_whole
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
+from experiments.models.phases import integer_if_whole
 from experiments.results.classification import AssignmentAudit
 from experiments.stats.outcomes import SampleRatio, Verdict
 from experiments.stats.types import Comparison, Estimate, Interval, Plan, Reason, VariantEstimate

@@ -88,8 +88,8 @@ def fill(experiment: Any) -> None:
 
 def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows of included users endlessly."""
-    from experiments.design.phases import assignment_source  # noqa: PLC0415
     from experiments.models.documents import document  # noqa: PLC0415
+    from experiments.models.phases import assignment_source  # noqa: PLC0415
     from flags.engine.assignment import compile_assignment  # noqa: PLC0415
     from flags.engine.types import Configuration, Context  # noqa: PLC0415
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from config.timestamps import parse_timestamp
-from experiments.design.phases import split_of
 from experiments.models import WHOLE
+from experiments.models.phases import split_of
 from experiments.results.types import PhaseFigures, VariantUsers
 from experiments.stats.numbers import equate_p_value, format_short_number
 from experiments.stats.outcomes import SampleRatio

@@ -8,9 +8,9 @@ import pytest
 
 from config.errors import DomainError
 from config.models import Change, Environment
-from experiments.design.groups import free_in
 from experiments.lifecycle.archive import archive_experiment, unarchive_experiment
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, start_experiment
+from experiments.lifecycle.groups import free_in
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory

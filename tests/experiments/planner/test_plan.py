@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from experiments.design.plan import tuning_size_of
 from experiments.lifecycle.changes import update_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
+from experiments.models.plan import tuning_size_of
 from experiments.stats.planning import (
     Baseline,
     Demands,

@@ -13,10 +13,10 @@ import pytest
 
 from config.models import Environment
 from events.removal.erasure import erase_user
-from experiments.design.phases import phase_document
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState
+from experiments.models.phases import phase_document
 from experiments.results import caps
 from experiments.results.fixed_reading import FixedReading, find_instant, fixed_reading, sums_as_of
 from experiments.results.refresh import bring_up_to_date

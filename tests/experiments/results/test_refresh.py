@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
-from experiments.design.checks import MOST_METRICS
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import EXPOSURE, Experiment, ResultState, UserValue, VariantSums
+from experiments.models.design_checks import MOST_METRICS
 from experiments.results import update
 from experiments.results.refresh import refresh
 from experiments.results.sums import KEY, NAMES, ExactSums, MetricSums, read_sums

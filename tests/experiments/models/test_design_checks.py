@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from experiments.design.checks import check_design
 from experiments.lifecycle.changes import new_design
+from experiments.models.design_checks import check_design
 from flags.validation.experiment_rule import MOST_FORCED
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from config.documents import Document
 from config.timestamps import format_timestamp, parse_timestamp
-from experiments.models import WHOLE
+from experiments.models.experiment import WHOLE
 
 ALL = "all"
 """The choice of results that cover every phase."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from config.documents import Document
 from config.errors import Detail, DetailCode
 from config.slugs import DESCRIPTION_LENGTH, NAME_LENGTH
-from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod
+from experiments.models.experiment import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod
 from experiments.stats.types import TUNING_SIZE
 
 MOST_USERS = 2_000_000_000

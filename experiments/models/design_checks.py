@@ -1,19 +1,24 @@
-"""The checks of an experiment's design, for every caller. Pure.
+"""The checks of an experiment's design: variants, metrics, audience, forced variants and flag. Pure.
 
-Description, variants and metrics are checked here, everything else in `audience` and `plan`.
+`plan` checks the plan. Whether segments, the flag and a free part of the group exist is checked in
+`experiments.lifecycle`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from config.errors import Detail, DetailCode
-from config.slugs import NAME_LENGTH, check_description, check_key
-from experiments.design import audience
-from experiments.design.plan import check_plan
-from flags.validation.shapes import MOST_WEIGHT
+from config.slugs import NAME_LENGTH, check_description
+from experiments.models.plan import check_plan
+from flags.validation.conditions import check_conditions as check_conditions_of
+from flags.validation.experiment_rule import check_forced
+from flags.validation.experiment_rule import check_group as check_group_of
+from flags.validation.rules import MOST_RULES
+from flags.validation.shapes import MOST_WEIGHT, check_key, check_object, echo, unknown_variant, variant_keys
+from flags.validation.shapes import check_percentage as check_percentage_of
 
 MOST_VARIANTS = 50
 MOST_METRICS = 50
@@ -28,11 +33,11 @@ def check_design(design: Mapping[str, Any]) -> list[Detail]:
         *check_variants(variants),
         *(check_weights_of_flag(variants) if design["flag"] else ()),
         *check_metrics(design["metrics"]),
-        *audience.check_percentage(design["percentage"]),
-        *audience.check_conditions(design["conditions"]),
-        *audience.check_group(design["group"]),
-        *audience.check_forced_variants(design["forced_variants"], variants),
-        *audience.check_flag(design["flag"], variants),
+        *check_percentage(design["percentage"]),
+        *check_conditions(design["conditions"]),
+        *check_group(design["group"]),
+        *check_forced_variants(design["forced_variants"], variants),
+        *check_flag(design["flag"], variants),
         *check_plan(design),
     ]
 
@@ -69,10 +74,9 @@ def _check_variant(variant: Any, field: str, seen: set[str]) -> Iterator[Detail]
 
 
 def _check_variant_key(key: Any, field: str, seen: set[str]) -> Iterator[Detail]:
-    if not isinstance(key, str):
-        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
-        return
     yield from check_key(key, field)
+    if not isinstance(key, str):
+        return
     if key in seen:
         yield Detail(field, DetailCode.DUPLICATE, "Must differ from the keys of the other variants.")
     seen.add(key)
@@ -121,3 +125,78 @@ def check_metrics(metrics: Any) -> Iterator[Detail]:
         if name in seen:
             yield Detail(field, DetailCode.DUPLICATE, "Must appear only once.")
         seen.add(name)
+
+
+_FLAG = '{"key": "new-checkout", "serves": {"control": "old", "treatment": "new"}}'
+
+
+def check_percentage(percentage: Any) -> Iterator[Detail]:
+    return check_percentage_of(percentage, "percentage")
+
+
+def check_conditions(conditions: Any) -> Iterator[Detail]:
+    return check_conditions_of(conditions, "conditions")
+
+
+def check_group(group: Any) -> Iterator[Detail]:
+    """Yield what is wrong with a part of a group; None is an experiment without a group."""
+    return iter(()) if group is None else check_group_of(group, "group")
+
+
+def check_salts(key: str, group: Any) -> Iterator[Detail]:
+    """Check that the group's key differs from the experiment's, because both are salts.
+
+    With the same salt, the group would select the same users as the percentage does.
+    """
+    if isinstance(group, Mapping) and group.get("key") == key:
+        message = "Must differ from the experiment's key: both are salts, so the percentage would select other users."
+        yield Detail("group.key", DetailCode.INVALID_VALUE, message)
+
+
+def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
+    """Yield what is wrong with forced variants by user id, given the experiment's variants."""
+    return check_forced(forced, "forcedVariants", variant_keys(variants))
+
+
+def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
+    """Yield what is wrong with a flag to drive: its key, and what it serves for each variant.
+
+    The position is where its rule is inserted. `experiments.lifecycle.flag_rule` compares it with the
+    number of the flag's rules.
+    """
+    if flag is None:
+        return
+
+    def check_serves(serves: object, field: str) -> Iterator[Detail]:
+        return _check_serves(serves, field, variant_keys(variants))
+
+    checks = {"key": check_key, "serves": check_serves, "position": _check_position}
+    yield from check_object(flag, "flag", checks=checks, required=("key", "serves"), example=_FLAG)
+
+
+def _check_position(position: object, field: str) -> Iterator[Detail]:
+    if type(position) is not int:
+        message = "Must be a whole number, such as 0, which is before all other rules of the flag."
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+    elif not 0 <= position <= MOST_RULES:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MOST_RULES}; 0 is before all other rules.")
+
+
+def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
+    if not isinstance(serves, Mapping):
+        message = "Must be an object: for each variant, the key of a variant of the flag, or true or false."
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+        return
+    for variant in variants:
+        if variant not in serves:
+            message = "Is missing; add what the flag serves for this variant."
+            yield Detail(f"{field}.{variant}", DetailCode.REQUIRED, message)
+    for variant, served in serves.items():
+        path = f"{field}.{echo(variant)}"
+        if variant not in variants:
+            yield Detail(path, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
+        elif isinstance(served, str):
+            yield from check_key(served, path)
+        elif not isinstance(served, bool):
+            message = "Must be the key of a variant of the flag or, for a flag without variants, true or false."
+            yield Detail(path, DetailCode.INVALID_TYPE, message)

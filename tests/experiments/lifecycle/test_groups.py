@@ -10,9 +10,9 @@ import pytest
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Environment
-from experiments.design.groups import free_in
 from experiments.lifecycle.changes import create_experiment, delete_experiment, get_experiment, stop_experiment
 from experiments.lifecycle.changes import update_experiment as update
+from experiments.lifecycle.groups import free_in
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory

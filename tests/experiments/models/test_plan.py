@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from experiments.design.plan import new_plan, remaining_run, tuning_size_of
 from experiments.models import Experiment
+from experiments.models.plan import new_plan, remaining_run, tuning_size_of
 from tests.conftest import NOON
 
 

@@ -1,1 +1,0 @@
-"""The parts of an experiment: variants, audience, groups and phases, and their checks. No HTTP."""
