@@ -12,7 +12,7 @@ from config.documents import Document
 from experiments.admin.words import describe_definition, describe_experiment_value
 from experiments.metrics.definition import Definition
 from experiments.models import Direction, MetricType, Role
-from flags.words.rules import describe_condition
+from flags.explanations.rule_words import describe_condition
 
 # experiments
 

@@ -64,8 +64,8 @@ from experiments.results.driven_flag import off_flags
 from experiments.results.outcomes import outcome_of, stored_outcomes
 from flags.admin.known_flags import address_of_known_flags, known_flags
 from flags.changes.flag_changes import get_flag
+from flags.explanations.rule_words import operator_choices
 from flags.models import Flag, Segment
-from flags.words.rules import operator_choices
 
 admin.site.register(Metric, MetricAdmin)
 kind_words[changes.KIND] = EXPERIMENT_WORDS

@@ -39,7 +39,7 @@ from experiments.metrics.documents import definition_of
 from experiments.metrics.reception import never_received, stopped
 from experiments.metrics.reversion import Metrics
 from experiments.models import Experiment, Metric, MetricType, Role
-from flags.words.rules import operator_choices
+from flags.explanations.rule_words import operator_choices
 
 _TYPES = {kind: kind.label.split(":")[0] for kind in MetricType}
 _MEASUREMENT = ("type", "event", "where", "steps", "property", "quantile", "currency", *DENOMINATOR_FIELDS)

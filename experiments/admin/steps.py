@@ -40,8 +40,8 @@ from experiments.results.types import Results
 from flags.changes.driven_rules import own_rules
 from flags.changes.flag_changes import get_flag
 from flags.experiment_rule.changes import ShipTo
+from flags.explanations.rule_words import operator_choices, summarise_rules
 from flags.models import Segment
-from flags.words.rules import operator_choices, summarise_rules
 
 
 class WeightField(NumberField):

@@ -16,7 +16,7 @@ from experiments.admin.plan_words import describe_registration
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import WHOLE, Experiment
 from experiments.stats.numbers import format_count, format_number
-from flags.words.rules import describe_condition, describe_conditions
+from flags.explanations.rule_words import describe_condition, describe_conditions
 
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)

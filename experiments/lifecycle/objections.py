@@ -16,8 +16,8 @@ from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, SampleRatio
 from experiments.stats.types import Guardrail
+from flags.explanations.rule_words import describe_rule
 from flags.usage.comparison import Preview
-from flags.words.rules import describe_rule
 
 
 class Cause(StrEnum):

@@ -27,12 +27,12 @@ from flags.admin.switching import Switch, switching_question, with_consequences
 from flags.changes.properties import in_environment
 from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Configuration
+from flags.explanations.rule_words import describe_members, describe_state
 from flags.snapshot import configuration
 from flags.usage.comparison import Preview
 from flags.usage.previews import NoSample, preview_configuration
 from flags.usage.sample import PERIOD
 from flags.validation.parsing import FLAG, SEGMENT, references
-from flags.words.rules import describe_members, describe_state
 
 MANY = 0.1
 """The share of recent users who may see something else without a question, if none of them loses a flag."""

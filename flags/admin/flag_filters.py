@@ -8,10 +8,10 @@ from django.http import HttpRequest
 
 from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
+from flags.explanations.change_words import TYPES
 from flags.models import Flag, FlagTag
 from flags.snapshot import configuration
 from flags.usage.staleness import stale
-from flags.words.changes import TYPES
 
 _ON_OR_OFF = "switch"
 # Keys begin with a letter or a digit, so these are none.

@@ -19,10 +19,10 @@ from config.admin.site import DomainAdmin
 from config.admin.user_links import link_users_briefly
 from config.change_log.named_users import users_in
 from config.models import Environment
+from flags.explanations.rule_words import describe_audience
+from flags.explanations.upcoming import next_step
 from flags.models import Flag, FlagState
 from flags.usage.staleness import stale_reasons
-from flags.words.rules import describe_audience
-from flags.words.upcoming import next_step
 
 _LONG = ("variants", "schema", "prerequisites")
 _SHORT = 40  # characters that a cell shows on any screen

@@ -43,10 +43,10 @@ from flags.admin.uses import uses_of_flag
 from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
 from flags.changes.properties import in_environment
+from flags.explanations.change_words import FLAG_WORDS, SEGMENT_WORDS, TYPES
+from flags.explanations.rule_words import describe_audience, operator_choices, summarise_rules
 from flags.models import Flag, FlagQuerySet, FlagState, Segment
 from flags.usage.staleness import with_stale_reasons
-from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS, TYPES
-from flags.words.rules import describe_audience, operator_choices, summarise_rules
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at", "client_visible")

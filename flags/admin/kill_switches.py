@@ -19,9 +19,9 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.reversion import Irreversible, reversibles
 from config.change_log.sentences import kind_words
 from config.models import Environment
+from flags.explanations.change_words import KILL_SWITCH_WORDS
 from flags.kill_switches import changes
 from flags.models import KillSwitch
-from flags.words.changes import KILL_SWITCH_WORDS
 
 _SHOWN_FLAGS = 5
 

@@ -15,10 +15,10 @@ from config.admin.columns import unbroken
 from config.admin.scheduled import Scheduled
 from config.change_log.named_users import fill
 from config.models import Environment
+from flags.explanations.upcoming import upcoming_steps
 from flags.models import Flag, Usage
 from flags.snapshot import configuration
 from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
-from flags.words.upcoming import upcoming_steps
 
 DAYS_OF_USAGE = 14
 _DAY = timedelta(days=1)

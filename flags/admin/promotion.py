@@ -28,9 +28,9 @@ from flags.changes.bulk import Written
 from flags.changes.driven_rules import with_driven_rule
 from flags.changes.promotion import fingerprint, promote
 from flags.changes.properties import OFF
+from flags.explanations.rule_words import describe_audience
 from flags.models import Flag
 from flags.snapshot import configuration
-from flags.words.rules import describe_audience
 
 _MOST_FLAGS = 50
 _MOST_LINES = 12

@@ -21,9 +21,9 @@ from flags.admin.edits import ask_before_saving_segment
 from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
 from flags.changes.reversion import revert_segment
+from flags.explanations.rule_words import describe_members, operator_choices
 from flags.models import FlagState, Segment
 from flags.validation.parsing import references
-from flags.words.rules import describe_members, operator_choices
 
 _WRITTEN = ("description", "conditions", "user_ids")
 

@@ -29,10 +29,10 @@ from flags.changes import flag_changes, segment_changes
 from flags.changes.past import configuration_at
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
+from flags.explanations.trace_words import DescribedTrace, describe_trace
+from flags.explanations.tracing import explain
 from flags.models import Flag, Segment
-from flags.tracing.explaining import explain
 from flags.validation.parsing import references
-from flags.words.traces import DescribedTrace, describe_trace
 
 
 class AttributesField(JSONField):

@@ -12,7 +12,7 @@ from config.api.serializers import ArrayField, ObjectField, StrictSerializer, Te
 from config.api.structs import Answer, Count, Key, Moment, described, one_of
 from config.errors import DetailCode, ErrorCode
 from config.slugs import KEY_LENGTH, NAME_LENGTH
-from flags.tracing.answers import Trace
+from flags.explanations.answers import Trace
 
 MOST_FLAGS = 1000
 

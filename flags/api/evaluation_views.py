@@ -39,9 +39,9 @@ from flags.api.evaluations import (
 from flags.changes import past
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
+from flags.explanations.answers import Evaluation
+from flags.explanations.tracing import explain
 from flags.snapshot import flag_not_found
-from flags.tracing.answers import Evaluation
-from flags.tracing.explaining import explain
 
 _EVALUATION = schema_of(Evaluation)
 _EVALUATIONS: Schema = component(

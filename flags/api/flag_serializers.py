@@ -25,11 +25,11 @@ from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from flags.api.rule_schema import RULES
 from flags.changes.properties import MOST_TAGS
 from flags.engine.types import ValueType
+from flags.explanations.rule_words import describe_state
 from flags.models import TAG_LENGTH
 from flags.usage.staleness import StaleReason, stale_reasons
 from flags.validation.parsing import MOST_PREREQUISITES
 from flags.validation.shapes import MOST_VARIANTS
-from flags.words.rules import describe_state
 
 TYPE_HELP = "The JSON type of the values of the variants."
 DEFAULT_HELP = (

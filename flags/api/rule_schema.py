@@ -17,7 +17,7 @@ from config.api.structs import Answer, Key, Name, described, schema_of, shaped
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
 from flags.engine.types import RuleType
-from flags.tracing.answers import SplitPart
+from flags.explanations.answers import SplitPart
 from flags.validation.experiment_rule import MOST_FORCED
 from flags.validation.operands import OPERANDS
 from flags.validation.rules import CONDITIONS, MOST_RULES, PERCENTAGE, RULE_FIELDS

@@ -12,7 +12,7 @@ from experiments.models.phases import split_of
 from experiments.results.types import PhaseFigures, VariantUsers
 from experiments.stats.numbers import equate_p_value, format_short_number
 from experiments.stats.outcomes import SampleRatio
-from flags.words.rules import describe_conditions
+from flags.explanations.rule_words import describe_conditions
 
 
 @dataclass(frozen=True, slots=True)

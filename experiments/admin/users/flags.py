@@ -17,10 +17,10 @@ from flags.engine.conditions import USER_ID
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
+from flags.explanations.trace_words import DescribedTrace, describe_trace
+from flags.explanations.tracing import explain
 from flags.models import Flag
-from flags.tracing.explaining import explain
 from flags.usage.sources import names_of
-from flags.words.traces import DescribedTrace, describe_trace
 
 STATES = {"": "All", "on": "On", "off": "Off"}
 _A_PAGE = 25

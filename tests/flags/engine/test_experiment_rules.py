@@ -9,7 +9,7 @@ import pytest
 from config.timestamps import format_timestamp
 from flags.engine.evaluation import TargetingKeyMissing, evaluate, resolve
 from flags.engine.types import Configuration, Context, Evaluation, Participation, Reason
-from flags.tracing.explaining import explain
+from flags.explanations.tracing import explain
 from flags.validation.parsing import Reference, parse_flag, parse_segment, references
 from tests.flags.engine.experiments import COLOURS, experiment_rule
 from tests.flags.engine.reference import reference_bucket, reference_variant

@@ -16,17 +16,19 @@ from flags.engine.conditions import USER_ID
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
 from flags.engine.timestamps import parse_timestamp
-from flags.validation.operands import OPERANDS
-from flags.words.moments import describe_distance, describe_moment, describe_start
-from flags.words.schedules import (
+from flags.explanations.schedule_words import (
     Rule,
     Wording,
+    describe_distance,
     describe_ended,
+    describe_moment,
     describe_ramp,
     describe_schedule,
+    describe_start,
     ended_at,
     matches_nobody,
 )
+from flags.validation.operands import OPERANDS
 
 _MOST_RULES = 3
 _MOST_VALUES = 3

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Attributes, Configuration, Context
-from flags.tracing.explaining import explain
+from flags.explanations.tracing import explain
 from flags.validation.parsing import parse_flag, parse_segment
 from tests.flags.engine.reference import reference_bucket
 from tests.flags.engine.strategies import ATTRIBUTES, FLAGS, FLAGS_AT_ONCE, NOW, SEGMENTS, USERS

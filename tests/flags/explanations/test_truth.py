@@ -19,8 +19,8 @@ from flags.engine.bucketing import threshold
 from flags.engine.evaluation import evaluate
 from flags.engine.timestamps import parse_timestamp
 from flags.engine.types import Configuration, Context, Evaluation, Flag
+from flags.explanations.rule_words import describe_flag_value, describe_rule, describe_state, summarise_rules
 from flags.validation.parsing import parse_flag
-from flags.words.rules import describe_flag_value, describe_rule, describe_state, summarise_rules
 from tests.flags.engine.experiments import experiment_rule
 from tests.flags.engine.reference import reference_bucket
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from flags.words.upcoming import upcoming_steps
+from flags.explanations.upcoming import upcoming_steps
 from tests.conftest import NOON
 
 DAY = timedelta(days=1)

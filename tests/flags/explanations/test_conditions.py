@@ -14,8 +14,8 @@ from config.documents import is_identical
 from flags.changes import segment_changes
 from flags.engine.conditions import USER_ID, compile_condition
 from flags.engine.types import Configuration, Context
-from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS
-from flags.words.rules import describe_condition
+from flags.explanations.change_words import FLAG_WORDS, SEGMENT_WORDS
+from flags.explanations.rule_words import describe_condition
 from tests.conftest import NOON
 
 Condition = Mapping[str, Any]

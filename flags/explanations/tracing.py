@@ -22,8 +22,8 @@ from flags.engine.experiment_rule import ExperimentRule
 from flags.engine.participation import assign_by_rule
 from flags.engine.rules import Membership, Range, Schedule, Share, Switch, Users, unit_of
 from flags.engine.types import Context, Flag, Prerequisite, Rule, is_member
-from flags.tracing import answers
-from flags.tracing.answers import Trace
+from flags.explanations import answers
+from flags.explanations.answers import Trace
 
 _LONGEST_SHOWN = 300
 

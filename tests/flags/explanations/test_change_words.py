@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from config.change_log.sentences import in_past, sentences
-from flags.words.changes import FLAG_WORDS, SEGMENT_WORDS
+from flags.explanations.change_words import FLAG_WORDS, SEGMENT_WORDS
 from tests.conftest import NOON
 from tests.flags.engine.experiments import experiment_rule
 

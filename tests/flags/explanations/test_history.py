@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from flags.words.rules import describe_flag_value
+from flags.explanations.rule_words import describe_flag_value
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 STEP = {"at": "2026-01-16T09:00:00Z", "percentage": 50}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from flags.engine.types import Configuration, Context
-from flags.tracing.explaining import explain
+from flags.explanations.trace_words import DescribedStep, DescribedTrace, describe_trace
+from flags.explanations.tracing import explain
 from flags.validation.parsing import parse_flag, parse_segment
-from flags.words.traces import DescribedStep, DescribedTrace, describe_trace
 from tests.flags.engine.experiments import COLOURS, experiment_rule
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)

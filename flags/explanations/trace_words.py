@@ -1,4 +1,4 @@
-"""The traces of `flags.tracing` in words, for the page that tries a flag.
+"""The traces of `flags.explanations.tracing` in words, for the page that tries a flag.
 
 Pure: no page, no database.
 """
@@ -14,9 +14,8 @@ from config.change_log.named_users import fill, name_user
 from flags.engine.bucketing import BUCKETS
 from flags.engine.conditions import USER_ID
 from flags.engine.timestamps import parse_timestamp
-from flags.words.moments import describe_moment, describe_start
-from flags.words.rules import describe_condition
-from flags.words.schedules import describe_ended
+from flags.explanations.rule_words import describe_condition
+from flags.explanations.schedule_words import describe_ended, describe_moment, describe_start
 
 Trace = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from config.change_log.sentences import (
     plain,
 )
 from config.documents import is_identical
-from flags.words.rules import describe_flag_value
+from flags.explanations.rule_words import describe_flag_value
 
 TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
 """What the values of a flag are, in words. A flag without values is on or off."""

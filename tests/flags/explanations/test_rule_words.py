@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flags.engine.operators import OPERATORS
-from flags.words.rules import _WORDS, operator_choices, summarise_rules
+from flags.explanations.rule_words import _WORDS, operator_choices, summarise_rules
 from tests.flags.engine.experiments import experiment_rule
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from config.change_log.named_users import fill
-from flags.words.rules import describe_rule
-from flags.words.schedules import Period, Rule, periods
+from flags.explanations.rule_words import describe_rule
+from flags.explanations.schedule_words import Period, Rule, periods
 
 _TIMED = frozenset({"startAt", "endAt", "ramp"})
 

@@ -1,1 +1,0 @@
-"""Explanations of evaluations: the answers that hold them, and the code that makes them. Pure: no Django."""

@@ -1,1 +1,0 @@
-"""Rules, traces and histories of flags in words. Pure: nothing here decides anything."""
