@@ -8,13 +8,11 @@ from datetime import date
 
 from django.utils.dateformat import format as date_format
 
-from experiments.planner.curve import Curve, Point, draw, points_over_users, users_shown
-from experiments.planner.forecast import DetectableDay
-from experiments.planner.guardrails import GuardrailPlan
+from experiments.planner.forecast import Curve, DetectableDay, Point, draw, points_over_users, users_shown
 from experiments.planner.history import History
 from experiments.planner.plan import Plan
 from experiments.planner.question import Assumptions, Kind
-from experiments.planner.sizes import Size
+from experiments.planner.sizes import GuardrailPlan, Size
 from experiments.stats.charts import Scale, Tick
 from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
 

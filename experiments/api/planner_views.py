@@ -22,7 +22,6 @@ from config.models import Scope
 from experiments.models import Experiment
 from experiments.models.design_checks import MOST_VARIANTS
 from experiments.models.plan import LEAST_TUNING_SIZE, MOST_TUNING_SIZE
-from experiments.planner.guardrails import GuardrailPlan
 from experiments.planner.history import History
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
 from experiments.planner.question import (
@@ -38,6 +37,7 @@ from experiments.planner.question import (
     Kind,
     Question,
 )
+from experiments.planner.sizes import GuardrailPlan
 
 _POWER: Schema = {"type": "number", "minimum": SMALLEST_POWER, "maximum": LARGEST_POWER}
 _ALPHA: Schema = {"type": "number", "minimum": SMALLEST_ALPHA, "maximum": LARGEST_ALPHA}

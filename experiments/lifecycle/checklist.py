@@ -32,8 +32,7 @@ from experiments.metrics.documents import definitions_of
 from experiments.metrics.reception import never_received
 from experiments.models import Calibration, Experiment, Status
 from experiments.planner.calibration_outcomes import newest_calibrations
-from experiments.planner.current_totals import read_current_totals, variant_shares
-from experiments.planner.history import history_of, pace_of
+from experiments.planner.history import history_of, pace_of, read_current_totals, variant_shares
 from flags.changes.driven_rules import driving_experiment, own_rules
 from flags.models import Flag
 from flags.usage.previews import NoSample

@@ -13,10 +13,9 @@ from events.models import EventCount
 from experiments.lifecycle.findings import Level, Result
 from experiments.metrics.definition import Definition, primary_of
 from experiments.models import AnalysisMethod, Experiment
-from experiments.planner.guardrails import GuardrailPlan
 from experiments.planner.plan import Plan, plan
 from experiments.planner.question import Question
-from experiments.planner.sizes import Size
+from experiments.planner.sizes import GuardrailPlan, Size
 
 _ANY_EFFECT = 0.01
 """The planner asks for an effect, which does not matter to guardrails."""

@@ -5,24 +5,29 @@ This module loads NumPy and SciPy, so only the command imports it, and no server
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import numpy as np
+from django.db.models import QuerySet
+from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
 from config.database.consistent_reads import read_consistently
+from config.database.planning import IN_ONE_PASS, planned
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Status
+from experiments.models import EXPOSURE, Experiment, Status
 from experiments.planner.calibration_outcomes import Outcome
-from experiments.planner.drawn_users import DrawnUsers
+from experiments.results.quantiles import iterate_values, values_of_events
 from experiments.results.refresh import bring_up_to_date
 from experiments.results.study import Study, measure_of
+from experiments.results.sums import read_caps
+from experiments.results.values import source_of, stored_exposures, stored_values
 from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails
 from experiments.stats.quantiles import EventValues, quantiles_of
 from experiments.stats.sample_ratio import MISMATCH
@@ -303,3 +308,47 @@ def _comparison(of: Comparison) -> dict[str, Any]:
 
 def _look(look: Look) -> dict[str, Any]:
     return {"users": look.users, "alwaysValid": look.always_valid, "fixedHorizon": look.fixed_horizon}
+
+
+_DIGITS = 8
+"""So many hexadecimal digits of a hash decide whether a user is drawn."""
+_ROWS_AT_ONCE = 10_000
+
+User = tuple[str, datetime, float, float, float, float]
+"""The id, the moment of the exposure, and y, d, x and e, capped as in the sums."""
+
+
+class DrawnUsers:
+    """About `most` of the exposed users, or all if there are no more. `exposed` is the number of all.
+
+    Create and use it within `read_consistently`.
+    """
+
+    def __init__(self, experiment: Experiment, most: int) -> None:
+        self._experiment = experiment
+        self._stored = stored_values(experiment.pk)
+        self.exposed = self._stored.filter(metric=EXPOSURE).count()
+        is_drawn = self.exposed > most
+        self._below = f"{16**_DIGITS * most // self.exposed:0{_DIGITS}x}" if is_drawn else None
+
+    def read(self, metric: int) -> Iterator[User]:
+        """Yield the values of each user by a metric, in the order of the exposures."""
+        cap = read_caps(self._experiment).get(metric, float("inf"))
+        columns = ("value", "denominator", "value_before", "denominator_before")
+        values = {
+            user_id: (min(y or 0.0, cap), d or 0.0, min(x or 0.0, cap), e or 0.0)
+            for user_id, y, d, x, e in self._drawn(self._stored.filter(metric=metric)).values_list("user_id", *columns)
+        }
+        exposures = self._drawn(self._stored.filter(metric=EXPOSURE)).order_by("exposed_at", "user_id")
+        for user_id, exposed_at in exposures.values_list("user_id", "exposed_at").iterator(chunk_size=_ROWS_AT_ONCE):
+            yield user_id, exposed_at, *values.get(user_id, (0.0, 0.0, 0.0, 0.0))
+
+    def read_values(self, metric: int) -> Iterator[tuple[str, float]]:
+        """Yield the user id and the value of each event that a quantile counts."""
+        source = source_of(self._experiment)
+        drawn = replace(source, exposures=self._drawn(stored_exposures(self._experiment)))
+        with planned(**IN_ONE_PASS):
+            yield from iterate_values(values_of_events(source.definitions[metric], drawn), "user_id", "amount")
+
+    def _drawn(self, rows: QuerySet[Any]) -> Any:
+        return rows if self._below is None else rows.alias(hash=MD5("user_id")).filter(hash__lt=self._below)

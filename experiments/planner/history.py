@@ -1,27 +1,94 @@
-"""The history of a metric before a plan: from the newest experiment that measured it, or from events."""
+"""What is known of a metric before a plan: from this experiment, the newest other one that measured it, or events.
+
+The totals of this experiment are read once, so that the users a day, the history and the forecast of a plan agree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from fractions import Fraction
 from math import sqrt
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import CharField, F, IntegerField, Min, UUIDField, Value
+from django.db.models.functions import MD5
 
 from config.database.consistent_reads import read_consistently
+from config.database.planning import BY_INDEX, planned
+from config.database.selects import rows_of, select_of
 from config.models import Environment
+from events.models import Event
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment
+from experiments.models import EXPOSURE, Experiment, Exposure
 from experiments.models.phases import comparable_phases, comparable_since, mean_reach, reach_of
-from experiments.planner.current_totals import CurrentTotals, read_counting
 from experiments.planner.question import LARGEST_REDUCTION, Kind, check_measure
-from experiments.planner.sample import sample_events
+from experiments.results.caps import find_cap
+from experiments.results.expressions import IsOneOf
+from experiments.results.maturity import read_mature
+from experiments.results.metrics import ZERO
 from experiments.results.quantiles import read_quantiles
 from experiments.results.refresh import bring_up_to_date
 from experiments.results.study import measure_of
-from experiments.results.user_groups import UserGroup
+from experiments.results.sums import ExactSums, Summing, read_caps, read_daily, sum_values
+from experiments.results.user_groups import Counted, UserGroup, pooled, sums_of
+from experiments.results.values import Source, computed_values
 from experiments.stats.samples import summarise
 from experiments.stats.types import Quantile, Reason, Sums
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTotals:
+    """The users of a started experiment with their sums and, by variant, the users exposed on each day.
+
+    All are of the same moment, and cover the comparable phases.
+    """
+
+    experiment: Experiment
+    users: UserGroup
+    exposed: Mapping[str, Mapping[date, ExactSums]]
+
+
+def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals | None:
+    """Return the totals with everything that is committed, or None for a draft."""
+    if experiment.started_at is None:
+        return None
+    bring_up_to_date(experiment, at)
+    with read_consistently():
+        daily = read_daily(experiment, comparable_phases(experiment.phases))
+        return CurrentTotals(experiment, read_counting(experiment, at), daily.get(EXPOSURE, {}))
+
+
+def read_counting(experiment: Experiment, at: datetime) -> UserGroup:
+    """Return the users of the comparable phases. For metrics with a window, those count whose window is over.
+
+    The experiment must be up to date.
+    """
+    reading = read_mature(experiment, at, read_caps(experiment))
+    windowed = [index for index, definition in enumerate(reading.definitions) if definition.counts_mature_users]
+    groups = {
+        phase: UserGroup(
+            sums,
+            {
+                index: Counted(reading.users_of(index, phase), reading.sums.by_phase.get(phase, {}).get(index, {}))
+                for index in windowed
+            },
+        )
+        for phase, sums in reading.everybody.items()
+    }
+    phases = comparable_phases(experiment.phases)
+    return replace(pooled(groups, phases), quantiles=read_quantiles(experiment, at, phases))
+
+
+def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:
+    """Return the exact share of users of each variant, by key. Variants of weight 0 are left out."""
+    weights = {variant["key"]: Fraction(variant["weight"]) for variant in experiment.variants if variant["weight"]}
+    total = sum(weights.values())
+    return {key: weight / total for key, weight in weights.items()}
+
 
 FEWEST_USERS = 100
 """The fewest users of the control for an experiment to serve as history."""
@@ -190,3 +257,60 @@ def _moments(definition: Definition, sums: Sums | Quantile) -> tuple[float | Non
 
 def kind_of(definition: Definition) -> Kind:
     return Kind.RATE if definition.is_share else Kind.MEAN
+
+
+PERIOD = timedelta(days=28)
+MAX_SAMPLED_USERS = 10_000
+_VARIANT = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample: `users` is the number of all users between `start` and `end`, and `sums` are of the sample."""
+
+    start: datetime
+    end: datetime
+    users: int
+    sums: Sums
+
+
+def sample_events(definition: Definition, environment: Environment, now: datetime) -> Sample | None:
+    """Measure up to 10,000 users, drawn by a hash of their ids, whose first event counts as exposure.
+
+    The period has 28 days, or fewer if the events are younger. It ends early enough that the
+    windows of all users have passed. The answer is None where there are no users.
+    """
+    span = definition.delay + (definition.window or ZERO)
+    end = now - span
+    since = Event.objects.filter(environment=environment, timestamp__gte=end - PERIOD, timestamp__lte=now).order_by()
+    # Only columns of an index are used, so that the database reads the index alone.
+    users = since.values("user_id").annotate(first=Min("timestamp")).filter(first__lte=end)
+    drawn = dict(users.order_by(MD5("user_id"), "user_id").values_list("user_id", "first")[:MAX_SAMPLED_USERS])
+    if not drawn:
+        return None
+    # Counted in the same statement, all users would go through the coordinator of Citus.
+    number = len(drawn) if len(drawn) < MAX_SAMPLED_USERS else users.count()
+    exposures = (
+        since.filter(IsOneOf(F("user_id"), [*drawn]))
+        .values("user_id")
+        .annotate(
+            exposed_at=Min("timestamp"),
+            experiment_id=Value(UUID(int=0), UUIDField()),
+            variant=Value(_VARIANT, CharField()),
+            phase=Value(1, IntegerField()),
+        )
+    )
+    source = Source(
+        exposures=rows_of(Exposure, select_of(exposures)),
+        definitions={0: definition},
+        environment=environment.pk,
+        earliest=end - PERIOD,
+        variants=[_VARIANT],
+        until=now,
+    )
+    with transaction.atomic(), planned(**BY_INDEX):
+        values = computed_values(source)
+        cap = find_cap(definition, values)
+        summing = Summing(source.definitions, {} if cap is None else {0: cap}, source.variants, has_history=False)
+        sums = sum_values(values, summing, ()).get((0, _VARIANT), ExactSums())
+    return Sample(max(end - PERIOD, min(drawn.values())), end, number, sums_of(len(drawn), sums))

@@ -16,10 +16,17 @@ from config.models import Environment
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import Experiment
-from experiments.planner.current_totals import CurrentTotals, read_current_totals, variant_shares
 from experiments.planner.forecast import DetectableDay, detectable_by_day
-from experiments.planner.guardrails import MOST_USERS, GuardrailPlan, plan_guardrails
-from experiments.planner.history import History, history_of, kind_of, pace_of, reduction_for
+from experiments.planner.history import (
+    CurrentTotals,
+    History,
+    history_of,
+    kind_of,
+    pace_of,
+    read_current_totals,
+    reduction_for,
+    variant_shares,
+)
 from experiments.planner.question import (
     Assumptions,
     Kind,
@@ -29,7 +36,17 @@ from experiments.planner.question import (
     check_question,
     missing_mde,
 )
-from experiments.planner.sizes import Size, baseline_of, demands_of, maturity_days_of, size_of, tuning_size_for
+from experiments.planner.sizes import (
+    MOST_USERS,
+    GuardrailPlan,
+    Size,
+    baseline_of,
+    demands_of,
+    maturity_days_of,
+    plan_guardrails,
+    size_of,
+    tuning_size_for,
+)
 from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users, tuned_users
 
 SMALLEST_SHARE = Fraction(1, 10**6)

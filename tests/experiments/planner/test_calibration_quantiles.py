@@ -13,8 +13,7 @@ from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
-from experiments.planner.calibration import calibrate
-from experiments.planner.drawn_users import DrawnUsers
+from experiments.planner.calibration import DrawnUsers, calibrate
 from experiments.results.refresh import refresh
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory

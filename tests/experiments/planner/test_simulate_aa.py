@@ -17,7 +17,7 @@ from experiments.exposures.recording import assign
 from experiments.management.commands import simulate_aa
 from experiments.metrics.changes import create_metric
 from experiments.models import Calibration, Experiment
-from experiments.planner.drawn_users import DrawnUsers
+from experiments.planner.calibration import DrawnUsers
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
 

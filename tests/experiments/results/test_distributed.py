@@ -20,7 +20,7 @@ from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, Origin
-from experiments.planner import sample
+from experiments.planner import history
 from experiments.results import caps
 from experiments.results.analyse import analyse_experiment, explain_metric
 from experiments.results.breakdown import read_breakdown
@@ -268,9 +268,9 @@ def test_find_instant__of_a_fixed_plan__sends_no_users(capped: Experiment) -> No
 def test_sample_events__more_users_than_are_looked_at__sends_no_others(
     capped: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample, "MAX_USERS", 5)
+    monkeypatch.setattr(history, "MAX_SAMPLED_USERS", 5)
     with plans() as found:
-        drawn = sample.sample_events(CAPPED[0], capped.environment, LATER)
+        drawn = history.sample_events(CAPPED[0], capped.environment, LATER)
     assert pulled(found) == sending_users(found) == []
     assert drawn is not None
     assert (drawn.users, drawn.sums.n) == (BUYERS, 5)

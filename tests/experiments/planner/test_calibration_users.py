@@ -10,7 +10,7 @@ import pytest
 from config.models import Environment
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.planner.drawn_users import DrawnUsers
+from experiments.planner.calibration import DrawnUsers
 from experiments.results.refresh import refresh
 from experiments.results.sums import read_caps
 from tests.conftest import NOON

@@ -9,8 +9,8 @@ import pytest
 
 from config.models import Environment
 from experiments.metrics.definition import Condition, Definition, Quantity
-from experiments.planner import sample
-from experiments.planner.sample import Sample, sample_events
+from experiments.planner import history
+from experiments.planner.history import Sample, sample_events
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
@@ -150,7 +150,7 @@ def test_sample__percentile_of_values_below_zero__caps_nothing(production: Envir
 def test_sample__more_users_than_are_looked_at__is_reported_with_the_number_of_all(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample, "MAX_USERS", 5)
+    monkeypatch.setattr(history, "MAX_SAMPLED_USERS", 5)
     come(*(f"user-{number}" for number in range(12)))
     for number in range(12):
         buy(f"user-{number}")
@@ -162,7 +162,7 @@ def test_sample__more_users_than_are_looked_at__is_reported_with_the_number_of_a
 def test_sample__about_as_many_users_as_are_looked_at__counts_them_all(
     production: Environment, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(sample, "MAX_USERS", most)
+    monkeypatch.setattr(history, "MAX_SAMPLED_USERS", most)
     come(*(f"user-{number}" for number in range(12)))
     EventFactory(user_id="new", timestamp=NOW - DAY)
     found = sampled(metric("count", window=2 * DAY), production)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from experiments.planner.curve import Point, draw, points_over_users, users_shown
+from experiments.planner.forecast import Point, draw, points_over_users, users_shown
 from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users
 
 
