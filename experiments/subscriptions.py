@@ -22,8 +22,8 @@ from experiments.results.archive import refresh_results
 from experiments.results.erasure import forget_user, hold_events
 from experiments.results.forced_exposures import remove_all_forced_exposures
 from experiments.results.outcomes import refresh_outcomes
+from flags import exposures
 from flags.changes.references import asking_for_segment_users, segments_changed
-from flags.experiment_rule import exposures
 from flags.usage import sources
 
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")

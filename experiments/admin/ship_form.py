@@ -19,7 +19,7 @@ from experiments.lifecycle.affected_users import Affected, affected_by_shipping,
 from experiments.lifecycle.flag_rule import is_on, removed_rules
 from experiments.lifecycle.objections import against_removal
 from experiments.models import Experiment, Status
-from flags.experiment_rule.changes import ShipTo
+from flags.changes.experiment_rules import ShipTo
 from flags.usage.comparison import Preview
 from flags.usage.previews import NoSample
 

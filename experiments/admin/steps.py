@@ -38,8 +38,8 @@ from experiments.results.analyse import analyse_experiment
 from experiments.results.outcomes import outcome_of
 from experiments.results.types import Results
 from flags.changes.driven_rules import own_rules
+from flags.changes.experiment_rules import ShipTo
 from flags.changes.flag_changes import get_flag
-from flags.experiment_rule.changes import ShipTo
 from flags.explanations.rule_words import operator_choices, summarise_rules
 from flags.models import Segment
 

@@ -19,7 +19,7 @@ from experiments.models.plan import (
     MOST_USERS,
 )
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
-from flags.experiment_rule.changes import ShipTo
+from flags.changes.experiment_rules import ShipTo
 from flags.validation.experiment_rule import MOST_FORCED
 from flags.validation.rules import MOST_RULES
 

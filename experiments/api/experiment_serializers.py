@@ -50,7 +50,7 @@ from experiments.models.phases import integer_if_whole
 from experiments.models.plan import new_plan, registered_plan
 from experiments.results.analyse import compute_results
 from experiments.stats.types import TUNING_SIZE
-from flags.experiment_rule.changes import ShipTo
+from flags.changes.experiment_rules import ShipTo
 
 
 class VariantResultSerializer(serializers.Serializer[Any]):

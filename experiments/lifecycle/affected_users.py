@@ -8,7 +8,7 @@ from datetime import datetime
 from config.errors import DomainError
 from experiments.lifecycle import flag_rule
 from experiments.models import Experiment, Status
-from flags.experiment_rule.changes import ShipTo
+from flags.changes.experiment_rules import ShipTo
 from flags.usage.comparison import Preview
 from flags.usage.previews import NoSample, preview_changes
 

@@ -38,7 +38,7 @@ from experiments.results.driven_flag import read_off_since
 from experiments.results.forced_exposures import remove_forced_exposures
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.types import Estimate
-from flags.experiment_rule.changes import ShipTo
+from flags.changes.experiment_rules import ShipTo
 from flags.validation.shapes import check_percentage
 
 MOST_HELD_BACK = 50

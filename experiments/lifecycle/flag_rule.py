@@ -15,10 +15,10 @@ from config.errors import DomainError, ErrorCode, ValidationFailed
 from experiments.models import Experiment
 from experiments.models.documents import document
 from experiments.models.phases import assignment_source
+from flags.changes import experiment_rules
+from flags.changes.experiment_rules import ShipTo
 from flags.changes.flag_changes import get_flag
 from flags.engine.types import RuleType
-from flags.experiment_rule import changes
-from flags.experiment_rule.changes import ShipTo
 from flags.models import Flag
 
 _OPTIONAL = ("conditions", "group", "forced")
@@ -43,13 +43,13 @@ def check_flag(experiment: Experiment) -> Flag | None:
     """
     if not experiment.flag:
         return None
-    return changes.check_rule(**_place_of(experiment))
+    return experiment_rules.check_rule(**_place_of(experiment))
 
 
 def put_rule(log: Writing, experiment: Experiment) -> None:
     """Write the experiment's current rule into the flag, at its position or in place of its previous rule."""
     if experiment.flag:
-        changes.put_rule(log, **_place_of(experiment))
+        experiment_rules.put_rule(log, **_place_of(experiment))
 
 
 def _place_of(experiment: Experiment) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
         return None
     key, environment = experiment.flag["key"], experiment.environment
     before = get_flag(key, environment).rules
-    changes.remove_rule(log, key=key, environment=environment, experiment=experiment.key)
+    experiment_rules.remove_rule(log, key=key, environment=environment, experiment=experiment.key)
     return _written(log, before)
 
 
@@ -105,10 +105,10 @@ def ship(
     """
     if not experiment.flag:
         return None
-    before, _ = changes.ship(log, **_shipment(experiment, winner, holdback, ship_to))
+    before, _ = experiment_rules.ship(log, **_shipment(experiment, winner, holdback, ship_to))
     if not is_switched_on:
         return _written(log, before)
-    changes.switch_on(log, key=experiment.flag["key"], environment=experiment.environment)
+    experiment_rules.switch_on(log, key=experiment.flag["key"], environment=experiment.environment)
     return {**_written(log, before), "enabled": False}
 
 
@@ -130,7 +130,7 @@ def flag_from_start(experiment: Experiment) -> Document | None:
 
     Raises ValidationFailed.
     """
-    return changes.document_with_rule(**_place_of(experiment)) if experiment.flag else None
+    return experiment_rules.document_with_rule(**_place_of(experiment)) if experiment.flag else None
 
 
 def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo) -> Document:
@@ -138,12 +138,14 @@ def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: 
 
     Raises ValidationFailed.
     """
-    return changes.document_shipped(**_shipment(experiment, winner, holdback, ship_to))
+    return experiment_rules.document_shipped(**_shipment(experiment, winner, holdback, ship_to))
 
 
 def flag_switched_on(experiment: Experiment) -> Document:
     """Return the flag that the experiment drives as the engine would read it if only it were on."""
-    return changes.document_switched_on(key=document(experiment)["flag"]["key"], environment=experiment.environment)
+    return experiment_rules.document_switched_on(
+        key=document(experiment)["flag"]["key"], environment=experiment.environment
+    )
 
 
 def restore_rules(log: Writing, experiment: Experiment, written: Document) -> None:
@@ -156,7 +158,7 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
     key, current = experiment.flag["key"], rule_of(document(experiment))
     rules = [current if rule["type"] == RuleType.EXPERIMENT else rule for rule in written["before"]]
     try:
-        changes.restore_rules(
+        experiment_rules.restore_rules(
             log,
             key=key,
             environment=experiment.environment,

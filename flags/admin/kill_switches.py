@@ -19,8 +19,8 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.reversion import Irreversible, reversibles
 from config.change_log.sentences import kind_words
 from config.models import Environment
+from flags.changes import kill_switches
 from flags.explanations.change_words import KILL_SWITCH_WORDS
-from flags.kill_switches import changes
 from flags.models import KillSwitch
 
 _SHOWN_FLAGS = 5
@@ -37,15 +37,15 @@ class KillSwitchForm(DomainForm):
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
 
-kind_words[changes.KIND] = KILL_SWITCH_WORDS
-reversibles[changes.KIND] = Irreversible(
+kind_words[kill_switches.KIND] = KILL_SWITCH_WORDS
+reversibles[kill_switches.KIND] = Irreversible(
     "A kill switch has no undo, because an alert may use it; set it back by hand or revoke it."
 )
 
 
 @admin.register(KillSwitch)
 class KillSwitchAdmin(DomainAdmin):
-    kind = changes.KIND
+    kind = kill_switches.KIND
     form = KillSwitchForm
     list_display = ("name", "shown_flags", "shown_environment", "shown_prefix", "state", "shown_creation")
     list_filter = (EnvironmentFilter, StateFilter)
@@ -96,14 +96,14 @@ class KillSwitchAdmin(DomainAdmin):
         return {} if obj is None else {"version": obj.etag}
 
     def document_of(self, request: HttpRequest, obj: KillSwitch) -> dict[str, Any]:
-        return changes.document(obj)
+        return kill_switches.document(obj)
 
     def write(self, request: HttpRequest, obj: KillSwitch, values: dict[str, Any], *, is_new: bool) -> KillSwitch:
         if not is_new:
             return self.rewrite(request, obj, values)
         new = {name: values[name] for name in ("name", "flags", "reason")}
         environment = values["environment"] or current_environment(request)
-        switch, request.token = changes.create_kill_switch(  # type: ignore[attr-defined]  # ours
+        switch, request.token = kill_switches.create_kill_switch(  # type: ignore[attr-defined]  # ours
             environment=environment, **new, **writer(request)
         )
         return switch
@@ -111,7 +111,7 @@ class KillSwitchAdmin(DomainAdmin):
     def rewrite(self, request: HttpRequest, obj: KillSwitch, values: dict[str, Any]) -> KillSwitch:
         new = {name: values[name] for name in ("name", "flags")}
         known = {"reason": values["reason"], "if_match": values["version"]}
-        return changes.update_kill_switch(obj, changes=new, **known, **writer(request))
+        return kill_switches.update_kill_switch(obj, changes=new, **known, **writer(request))
 
     def response_add(self, request: HttpRequest, obj: KillSwitch, post_url_continue: str | None = None) -> HttpResponse:
         """Return a page with the token, which is not stored."""
@@ -140,7 +140,7 @@ class KillSwitchAdmin(DomainAdmin):
             request,
             switch,
             Confirmation(f"Revoke {switch}?", consequences, "Revoke the kill switch"),
-            lambda: changes.revoke_kill_switch(switch, reason=reason_of(request), **writer(request)),
+            lambda: kill_switches.revoke_kill_switch(switch, reason=reason_of(request), **writer(request)),
             f"The kill switch {switch} is revoked.",
         )
 

@@ -24,11 +24,10 @@ from config.admin.site import DomainAdmin, button
 from config.errors import DomainError
 from config.models import Change, Environment
 from config.slugs import NAME_LENGTH
-from flags import snapshot
+from flags import exposures, snapshot
 from flags.changes import flag_changes, segment_changes
 from flags.changes.past import configuration_at
 from flags.engine.types import Configuration, Context
-from flags.experiment_rule import exposures
 from flags.explanations.trace_words import DescribedTrace, describe_trace
 from flags.explanations.tracing import explain
 from flags.models import Flag, Segment

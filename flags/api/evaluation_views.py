@@ -20,7 +20,7 @@ from config.models import Scope
 from config.serving.fast_lane import Fast
 from config.snapshot import revision
 from config.timestamps import format_timestamp
-from flags import snapshot
+from flags import exposures, snapshot
 from flags.api.evaluation_serializers import (
     EvaluationRequestSerializer,
     EvaluationsRequest,
@@ -38,7 +38,6 @@ from flags.api.evaluations import (
 )
 from flags.changes import past
 from flags.engine.types import Configuration, Context
-from flags.experiment_rule import exposures
 from flags.explanations.answers import Evaluation
 from flags.explanations.tracing import explain
 from flags.snapshot import flag_not_found

@@ -15,11 +15,10 @@ from config.api.renderers import envelope
 from config.errors import ErrorCode
 from config.serving.fast_lane import Call, Reply
 from config.snapshot import revision
-from flags import snapshot
+from flags import exposures, snapshot
 from flags.api.evaluation_serializers import EvaluationsRequest
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Context, Flag
-from flags.experiment_rule import exposures
 from flags.snapshot import flag_not_found
 from flags.usage import counting
 

@@ -23,8 +23,8 @@ from config.api.structs import Answer, Key, described, schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
 from config.slugs import REASON_LENGTH
-from flags.kill_switches import alerts
-from flags.kill_switches.changes import MOST_FLAGS, Pulled, actor_of, find_live, pull
+from flags.api import alerts
+from flags.changes.kill_switches import MOST_FLAGS, Pulled, actor_of, find_live, pull
 from flags.models import KillSwitch
 
 _ID = OpenApiParameter(

@@ -1,4 +1,4 @@
-"""Rules that experiments wrote, which no other write may change. `flags.experiment_rule` writes them."""
+"""Rules that experiments wrote, which no other write may change. `flags.changes.experiment_rules` writes them."""
 
 from __future__ import annotations
 

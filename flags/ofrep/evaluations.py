@@ -17,9 +17,8 @@ from msgspec import UNSET
 from config.api.authentication import Caller
 from config.models import Scope
 from config.serving.fast_lane import Call, Reply
-from flags import snapshot
+from flags import exposures, snapshot
 from flags.engine.types import Attributes, Context, Flag
-from flags.experiment_rule import exposures
 from flags.ofrep import client_state
 from flags.ofrep.answers import (
     Facts,

@@ -17,7 +17,7 @@ from config.keys.api_keys import create_key
 from config.models import Environment, Scope
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
-from flags.kill_switches.changes import create_kill_switch
+from flags.changes.kill_switches import create_kill_switch
 from tests.browser.accessibility import IN_BOTH_THEMES, ON_A_TELEPHONE, WIDE, Look, complaints
 from tests.browser.admin_pages import addresses
 from tests.browser.conftest import Visit

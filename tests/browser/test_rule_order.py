@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from config.change_log.writing import writing
 from config.models import Environment
-from flags.experiment_rule.changes import put_rule
+from flags.changes.experiment_rules import put_rule
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON

@@ -19,7 +19,7 @@ from config.slugs import KEY_LENGTH
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
 from flags.changes.flag_changes import archive_flag
-from flags.kill_switches.changes import create_kill_switch
+from flags.changes.kill_switches import create_kill_switch
 from flags.models import Flag, Usage, hour_of
 from tests.browser.accessibility import complaints
 from tests.browser.conftest import Visit

@@ -12,11 +12,10 @@ from django.core.paginator import Page, Paginator
 
 from config import snapshot as system
 from config.models import Environment
-from flags import snapshot
+from flags import exposures, snapshot
 from flags.engine.conditions import USER_ID
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Configuration, Context
-from flags.experiment_rule import exposures
 from flags.explanations.trace_words import DescribedTrace, describe_trace
 from flags.explanations.tracing import explain
 from flags.models import Flag

@@ -12,7 +12,7 @@ from django.utils import timezone
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment, moment
 from config.timestamps import format_timestamp
 from experiments.lifecycle.backdating import stop_at
-from flags.experiment_rule.changes import ShipTo
+from flags.changes.experiment_rules import ShipTo
 
 
 class Command(OperatorCommand):

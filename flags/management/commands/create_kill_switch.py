@@ -11,7 +11,7 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from config.management.operator import OperatorCommand, actor, find_environment
-from flags.kill_switches.changes import create_kill_switch
+from flags.changes.kill_switches import create_kill_switch
 
 
 class Command(OperatorCommand):

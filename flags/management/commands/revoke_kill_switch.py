@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from config.management.revoking import RevokeCommand
-from flags.kill_switches.changes import revoke_kill_switch
+from flags.changes.kill_switches import revoke_kill_switch
 from flags.models import KillSwitch
 
 

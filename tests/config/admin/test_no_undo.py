@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from config.models import Environment, Webhook
 from config.webhooks.changes import create_webhook
-from flags.kill_switches.changes import create_kill_switch
+from flags.changes.kill_switches import create_kill_switch
 from flags.models import KillSwitch
 from tests.admin import filled, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON

@@ -26,8 +26,8 @@ from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
 from experiments.metrics.changes import create_metric
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
+from flags.changes.kill_switches import create_kill_switch
 from flags.changes.segment_changes import create_segment, update_segment
-from flags.kill_switches.changes import create_kill_switch
 from flags.models import Flag
 from tests.admin import AdminClient, filled
 from tests.config.change_log import doors

@@ -18,9 +18,8 @@ from experiments.metrics import changes as metrics
 from experiments.metrics.documents import COLUMNS, meaning
 from experiments.models import Experiment, Metric
 from experiments.models import documents as experiments
-from flags.changes import flag_changes, segment_changes
+from flags.changes import flag_changes, kill_switches, segment_changes
 from flags.changes.properties import PROPERTIES
-from flags.kill_switches import changes as kill_switches
 from flags.models import KillSwitch, Segment
 from flags.validation.rules import RULE_FIELDS
 from tests.conftest import NOON

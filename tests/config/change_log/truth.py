@@ -13,8 +13,7 @@ from config.webhooks import changes as webhooks
 from experiments.lifecycle import changes as lifecycle
 from experiments.metrics import changes as metrics
 from experiments.models import Experiment, Metric
-from flags.changes import flag_changes, segment_changes
-from flags.kill_switches import changes as kill_switches
+from flags.changes import flag_changes, kill_switches, segment_changes
 from flags.models import Flag, KillSwitch, Segment
 
 DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {

@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from config.change_log.writing import writing
 from config.models import Environment
+from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, get_flag
-from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON

@@ -11,8 +11,8 @@ from django.urls import reverse
 from config.change_log.writing import writing
 from config.keys.environments import create_environment, update_environment
 from config.models import Change, Environment, ReasonSetting
+from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
-from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import answer, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from config.models import Environment
-from flags.kill_switches.changes import create_kill_switch, find_live, update_kill_switch
+from flags.changes.kill_switches import create_kill_switch, find_live, update_kill_switch
 from flags.models import KillSwitch
 from tests.admin import AdminClient, errors_of, filled, sign_in, text_of
 from tests.conftest import ACTOR, NOON

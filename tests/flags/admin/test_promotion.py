@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from config.change_log.writing import writing
 from config.keys.environments import create_environment
 from config.models import Change, Environment
+from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, document, update_flag
-from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
 from tests.admin import answer as answer_question

@@ -10,8 +10,8 @@ from django.urls import reverse
 from config.change_log.writing import writing
 from config.keys.environments import update_environment
 from config.models import Change, Environment
+from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
-from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
 from tests.admin import AdminClient, answer, filled, messages_of, revision, sign_in, text_of
 from tests.cases import undone

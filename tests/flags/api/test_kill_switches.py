@@ -9,13 +9,13 @@ import pytest
 
 from config.models import Change, Environment, Scope
 from flags.changes.flag_changes import delete_flag, get_flag, update_flag
-from flags.kill_switches.changes import create_kill_switch, revoke_kill_switch
+from flags.changes.kill_switches import create_kill_switch, revoke_kill_switch
 from flags.models import KillSwitch
 from tests.answers import data, error
 from tests.cases import undone
 from tests.conftest import ACTOR, NOON, CommittingClient
 from tests.factories import ExperimentFactory, FlagFactory
-from tests.flags.kill_switches.test_alerts import ALERTMANAGER, GRAFANA
+from tests.flags.api.test_alerts import ALERTMANAGER, GRAFANA
 
 pytestmark = pytest.mark.django_db
 WRITER: dict[str, Any] = {"actor": ACTOR, "at": NOON}

@@ -12,6 +12,7 @@ from config.errors import DomainError
 from config.keys.environments import create_environment
 from config.models import Change, Environment
 from flags.changes import segment_changes
+from flags.changes.experiment_rules import put_rule, remove_rule
 from flags.changes.flag_changes import (
     archive_flag,
     create_flag,
@@ -22,7 +23,6 @@ from flags.changes.flag_changes import (
 )
 from flags.changes.reversion import revert_flag, revert_segment
 from flags.changes.segment_changes import create_segment, delete_segment, update_segment
-from flags.experiment_rule.changes import put_rule, remove_rule
 from tests.conftest import ACTOR, NOON
 
 FLAGS = [f"flag-{at}" for at in range(15)]

@@ -8,7 +8,7 @@ import pytest
 
 from config.errors import DetailCode, ValidationFailed
 from config.slugs import REASON_LENGTH
-from flags.kill_switches.alerts import Alarm, read
+from flags.api.alerts import Alarm, read
 
 # As version 0.28 of Alertmanager sends it.
 ALERTMANAGER: dict[str, Any] = {

@@ -10,19 +10,19 @@ from config.change_log.writing import Writing, writing
 from config.errors import ValidationFailed
 from config.models import Environment
 from flags.changes import bulk, flag_changes
+from flags.changes import experiment_rules as driving
 from flags.changes.bulk import FlagEntry
 from flags.changes.documents import common_values, documents
 from flags.changes.promotion import promote
 from flags.changes.properties import values_of
 from flags.changes.reversion import revert_flag
-from flags.experiment_rule import changes as driving
 from flags.files.exporting import content_of_file
 from flags.models import Flag
+from tests.flags.changes.drives import HALF, RULE, WRITE, locked, revision, rules_of, write
 from tests.flags.engine.experiments import COLOURS, experiment_rule
-from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, locked, revision, rules_of, write
 
 
-def test_revert__to_before_the_experiment__keeps_its_rule(flag: Flag, production: Environment) -> None:
+def test_revert__to_before_the_experiment__keeps_its_rule(plain: Flag, production: Environment) -> None:
     then = revision()
     flag_changes.update_flag(key="f", environment=production, changes={"rules": [], "enabled": False}, **WRITE)
     write(driving.put_rule, production, rule=RULE)
@@ -93,7 +93,7 @@ def test_import__flag_that_an_experiment_drives__keeps_its_rule(driven: Flag, pr
     assert rules_of(production) == [RULE, {**HALF, "percentage": 3}]
 
 
-def test_import__rule_of_an_experiment__is_left_out(flag: Flag, production: Environment) -> None:
+def test_import__rule_of_an_experiment__is_left_out(plain: Flag, production: Environment) -> None:
     with writing(**WRITE) as log:
         imported(log, production, rules=[RULE, {**HALF, "percentage": 3}])
     assert rules_of(production) == [{**HALF, "percentage": 3}]

@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from config.models import Environment
-from flags.kill_switches.changes import find_live
+from flags.changes.kill_switches import find_live
 from flags.models import KillSwitch
 from tests.factories import FlagFactory
 

@@ -9,8 +9,8 @@ import pytest
 from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.keys.api_keys import digest
 from config.models import Change, Environment
+from flags.changes import kill_switches
 from flags.changes.flag_changes import delete_flag
-from flags.kill_switches import changes
 from flags.models import KillSwitch
 from tests.conftest import ACTOR, NOON
 from tests.factories import FlagFactory
@@ -23,20 +23,22 @@ WRITER: dict[str, Any] = {"actor": ACTOR, "at": NOON}
 def switch(production: Environment) -> KillSwitch:
     FlagFactory(key="shop")
     FlagFactory(key="search")
-    return changes.create_kill_switch(name="errors", environment=production, flags=["shop", "search"], **WRITER)[0]
+    return kill_switches.create_kill_switch(name="errors", environment=production, flags=["shop", "search"], **WRITER)[
+        0
+    ]
 
 
 def test_create__kill_switch__stores_only_the_hash_of_its_token(production: Environment) -> None:
     FlagFactory(key="shop")
-    switch, token = changes.create_kill_switch(name="errors", environment=production, flags=["shop"], **WRITER)
+    switch, token = kill_switches.create_kill_switch(name="errors", environment=production, flags=["shop"], **WRITER)
     assert switch.digest == digest(token)
     [change] = Change.objects.of("kill_switch", switch.pk)
     assert (change.key, change.environment) == ("errors", "production")
     assert token not in str(change.after)
     assert switch.digest not in str(change.after)
-    assert changes.find_live(str(switch.pk), token) == switch
-    assert changes.find_live(str(switch.pk), token + "x") is None
-    assert changes.find_live("no id", token) is None
+    assert kill_switches.find_live(str(switch.pk), token) == switch
+    assert kill_switches.find_live(str(switch.pk), token + "x") is None
+    assert kill_switches.find_live("no id", token) is None
 
 
 def test_create_and_update__invalid_value__is_refused_at_its_field(
@@ -50,26 +52,26 @@ def test_create_and_update__invalid_value__is_refused_at_its_field(
         with subtests.test(values=values, field=field):
             new = {"name": "new", "environment": switch.environment, "flags": ["shop"], **WRITER, **values}
             with pytest.raises(ValidationFailed) as creation:
-                changes.create_kill_switch(**new)
+                kill_switches.create_kill_switch(**new)
             with pytest.raises(ValidationFailed) as update:
-                changes.update_kill_switch(switch, changes=values, **WRITER)
+                kill_switches.update_kill_switch(switch, changes=values, **WRITER)
             assert {detail.field for refusal in (creation, update) for detail in refusal.value.details} == {field}
 
 
 def test_update__of_a_flag_that_is_deleted_by_now__is_accepted(switch: KillSwitch, production: Environment) -> None:
     delete_flag(key="search", environment=production, **WRITER)
-    updated = changes.update_kill_switch(switch, changes={"name": "new"}, **WRITER)
+    updated = kill_switches.update_kill_switch(switch, changes={"name": "new"}, **WRITER)
     assert (updated.name, updated.flags) == ("new", ["shop", "search"])
 
 
 def test_update__of_an_old_version__is_refused(switch: KillSwitch) -> None:
-    changes.update_kill_switch(switch, changes={"name": "new"}, **WRITER)
+    kill_switches.update_kill_switch(switch, changes={"name": "new"}, **WRITER)
     with pytest.raises(DomainError) as refusal:
-        changes.update_kill_switch(switch, changes={"name": "newer"}, if_match=switch.etag, **WRITER)
+        kill_switches.update_kill_switch(switch, changes={"name": "newer"}, if_match=switch.etag, **WRITER)
     assert refusal.value.code is ErrorCode.PRECONDITION_FAILED
 
 
 def test_revoke__twice__is_one_change(switch: KillSwitch) -> None:
-    revoked = changes.revoke_kill_switch(switch, **WRITER)
-    assert changes.revoke_kill_switch(switch, **WRITER).revoked_at == revoked.revoked_at is not None
+    revoked = kill_switches.revoke_kill_switch(switch, **WRITER)
+    assert kill_switches.revoke_kill_switch(switch, **WRITER).revoked_at == revoked.revoked_at is not None
     assert Change.objects.of("kill_switch", switch.pk).count() == 2

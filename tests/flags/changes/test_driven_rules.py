@@ -8,13 +8,13 @@ import pytest
 
 from config.errors import ErrorCode, ValidationFailed
 from config.models import Environment
+from flags.changes import experiment_rules as driving
 from flags.changes import flag_changes
 from flags.changes.segment_changes import create_segment, delete_segment
-from flags.experiment_rule import changes as driving
 from flags.models import Flag
 from tests.answers import data, error
+from tests.flags.changes.drives import HALF, RULE, WRITE, locked, refusal, revision, write
 from tests.flags.engine.experiments import COLOURS
-from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, locked, refusal, revision, write
 
 
 def test_update__rule_of_an_experiment_lost_or_altered__is_refused(
@@ -38,7 +38,7 @@ def test_update__other_rules_and_the_switch__can_be_changed(driven: Flag, produc
 
 
 def test_write__rule_that_no_experiment_wrote__is_refused(
-    subtests: pytest.Subtests, flag: Flag, production: Environment
+    subtests: pytest.Subtests, plain: Flag, production: Environment
 ) -> None:
     for rules in [[RULE], [HALF, RULE], [{"type": "experiment"}], [{"type": "experiment", "experiment": []}]]:
         with subtests.test(rules=rules):
@@ -109,7 +109,7 @@ def test_archive_and_delete__driven_flag__are_refused_in_any_environment(
     flag_changes.archive_flag(key="f", environment=production, **WRITE)
 
 
-def test_delete_segment__of_the_audience__is_refused(flag: Flag, production: Environment) -> None:
+def test_delete_segment__of_the_audience__is_refused(plain: Flag, production: Environment) -> None:
     create_segment(key="beta", **WRITE)
     conditions = [{"operator": "inSegment", "value": "beta"}]
     write(driving.put_rule, production, rule={**RULE, "conditions": conditions})

@@ -15,10 +15,10 @@ from config.change_log.writing import writing
 from config.models import Environment
 from config.timestamps import format_timestamp
 from experiments.models import Exposure
+from flags import exposures as module
+from flags.changes import experiment_rules
 from flags.changes.flag_changes import create_flag
 from flags.engine.types import Context
-from flags.experiment_rule import changes
-from flags.experiment_rule import exposures as module
 from flags.models import Flag
 from tests.admin import sign_in
 from tests.answers import data
@@ -73,7 +73,7 @@ def drive(environment: Environment, key: str, rule: dict[str, Any], **values: An
     """A flag that an experiment drives."""
     create_flag(key=key, environment=environment, enabled=True, **values, **WRITE)
     with writing(**WRITE) as log:
-        changes.put_rule(log, key=key, environment=environment, rule=rule)
+        experiment_rules.put_rule(log, key=key, environment=environment, rule=rule)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_one_flag__experiment_ended_meanwhile__is_what_it_is_now(
 ) -> None:
     def end() -> None:
         with writing(**WRITE) as log:
-            changes.remove_rule(log, key="f", environment=production, experiment="checkout")
+            experiment_rules.remove_rule(log, key="f", environment=production, experiment="checkout")
 
     driven.end = end
     answer = ask(api)
@@ -295,7 +295,7 @@ def test_explain__moment_while_the_experiment_ran__goes_by_its_rule(
     driven.variants["checkout", TREATED] = "control"
     then = timezone.now()
     with writing(actor=ACTOR, at=then + timedelta(hours=1)) as log:
-        changes.remove_rule(log, key="f", environment=production, experiment="checkout")
+        experiment_rules.remove_rule(log, key="f", environment=production, experiment="checkout")
     assert data(api.post("/v1/flags/f/explain", {"userId": TREATED}))["rules"] == []
     trace = data(api.post("/v1/flags/f/explain", {"userId": TREATED, "at": format_timestamp(then)}))
     assert trace["rules"][0]["assignment"]["stored"] == "control"

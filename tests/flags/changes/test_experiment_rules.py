@@ -6,16 +6,16 @@ import pytest
 
 from config.errors import ErrorCode, ValidationFailed
 from config.models import Change, Environment
+from flags.changes import experiment_rules as driving
 from flags.changes import flag_changes
-from flags.experiment_rule import changes as driving
 from flags.models import Flag
 from tests.conftest import ACTOR
+from tests.flags.changes.drives import HALF, RULE, WRITE, refusal, revision, rules_of, write
 from tests.flags.engine.experiments import experiment_rule
-from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, refusal, revision, rules_of, write
 
 
 def test_put_rule__flag_with_rules__comes_first_and_is_reported_by_one_change(
-    flag: Flag, production: Environment
+    plain: Flag, production: Environment
 ) -> None:
     before = revision()
     write(driving.put_rule, production, rule=RULE)
@@ -38,7 +38,7 @@ def test_put_rule__again__replaces_the_previous_rule(driven: Flag, production: E
 
 
 def test_put_rule__in_one_environment__leaves_others_alone(
-    flag: Flag, production: Environment, staging: Environment
+    plain: Flag, production: Environment, staging: Environment
 ) -> None:
     write(driving.put_rule, staging, rule=RULE)
     assert (rules_of(staging), rules_of(production)) == ([RULE, HALF], [HALF])
@@ -52,7 +52,7 @@ def test_put_rule__flag_of_another_experiment__is_refused(driven: Flag, producti
 
 
 def test_put_rule__that_the_flag_cannot_have__blames_the_experiments_fields(
-    subtests: pytest.Subtests, flag: Flag, production: Environment
+    subtests: pytest.Subtests, plain: Flag, production: Environment
 ) -> None:
     for more, field, code in [
         (
@@ -79,7 +79,7 @@ def test_put_rule__variant_that_the_flag_does_not_have__is_refused(coloured: Fla
     assert refused.value.details[0].field == "flag.serves.treatment"
 
 
-def test_put_rule__flag_that_is_not_there__is_refused(flag: Flag, production: Environment) -> None:
+def test_put_rule__flag_that_is_not_there__is_refused(plain: Flag, production: Environment) -> None:
     flag_changes.archive_flag(key="f", environment=production, **WRITE)
     for key in ("f", "nope", "no key"):
         with pytest.raises(ValidationFailed) as refused:
@@ -87,7 +87,7 @@ def test_put_rule__flag_that_is_not_there__is_refused(flag: Flag, production: En
         assert [detail.field for detail in refused.value.details] == ["flag.key"]
 
 
-def test_put_rule__flag_with_two_hundred_rules__is_refused(flag: Flag, production: Environment) -> None:
+def test_put_rule__flag_with_two_hundred_rules__is_refused(plain: Flag, production: Environment) -> None:
     flag_changes.update_flag(key="f", environment=production, changes={"rules": [HALF] * 200}, **WRITE)
     with pytest.raises(ValidationFailed) as refused:
         write(driving.put_rule, production, rule=RULE)
@@ -95,7 +95,7 @@ def test_put_rule__flag_with_two_hundred_rules__is_refused(flag: Flag, productio
     assert refused.value.details[0].message == "The flag f has 200 rules, the most that it may have; remove one."
 
 
-def test_put_rule__flag_with_one_rule_less__is_driven_until_it_ends(flag: Flag, production: Environment) -> None:
+def test_put_rule__flag_with_one_rule_less__is_driven_until_it_ends(plain: Flag, production: Environment) -> None:
     flag_changes.update_flag(key="f", environment=production, changes={"rules": [HALF] * 199}, **WRITE)
     write(driving.put_rule, production, rule=RULE)
     write(driving.put_rule, production, rule={**RULE, "percentage": 10})

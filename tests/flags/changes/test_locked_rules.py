@@ -8,12 +8,12 @@ import pytest
 
 from config.change_log.writing import writing
 from config.models import Environment
+from flags.changes import experiment_rules as driving
 from flags.changes import flag_changes
 from flags.changes.promotion import promote
 from flags.changes.reversion import revert_flag
-from flags.experiment_rule import changes as driving
 from tests.answers import data, error
-from tests.flags.experiment_rule.drives import HALF, RULE, WRITE, locked, revision, rules_of, write
+from tests.flags.changes.drives import HALF, RULE, WRITE, locked, revision, rules_of, write
 
 FIRST = {"type": "users", "userIds": ["ann"]}
 LAST = {"type": "percentage", "percentage": 5}
