@@ -1,4 +1,4 @@
-"""The two operations of OFREP: evaluate one flag for a user, or all flags."""
+"""The two operations of OFREP: evaluate one flag for a user, or all flags. Their failures have the protocol's codes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config import snapshot
+from config.answers import Answer
+from config.api import failures
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
@@ -19,8 +21,8 @@ from config.models import Scope
 from config.serving.fast_lane import Fast
 from flags.engine.evaluation import TargetingKeyMissing
 from flags.engine.types import Context
-from flags.ofrep import client_state, failures, openapi
-from flags.ofrep.answers import answer_missing_key
+from flags.ofrep import client_state, openapi
+from flags.ofrep.answers import FailureCode, OfrepRefusal, answer_failure, answer_missing_key
 from flags.ofrep.client_state import matches
 from flags.ofrep.evaluations import (
     EvaluationOfAll,
@@ -31,6 +33,18 @@ from flags.ofrep.evaluations import (
     offer_to,
 )
 from flags.usage import counting
+
+# For all other failures, clients look at the status alone.
+_CODES = {
+    ErrorCode.MALFORMED_JSON: FailureCode.PARSE_ERROR,
+    ErrorCode.UNSUPPORTED_MEDIA_TYPE: FailureCode.PARSE_ERROR,
+    ErrorCode.VALIDATION_FAILED: FailureCode.INVALID_CONTEXT,
+    ErrorCode.BODY_TOO_LARGE: FailureCode.GENERAL,
+    ErrorCode.INVALID_PARAMETER: FailureCode.GENERAL,
+    ErrorCode.INTERNAL_ERROR: FailureCode.GENERAL,
+    ErrorCode.FLAG_NOT_FOUND: FailureCode.FLAG_NOT_FOUND,
+}
+_STATUSES = {415: 400, 413: 400}
 
 
 class BareRenderer(BaseRenderer):
@@ -59,7 +73,7 @@ class OfrepViewSet(ApiViewSet):
     renderer_classes = [BareRenderer]
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
-        return failures.answer_exception
+        return answer_exception
 
     @openapi.evaluate
     def evaluate(self, request: Request, flag_key: str) -> Response:
@@ -88,3 +102,24 @@ class OfrepViewSet(ApiViewSet):
         if request.stream is None:
             raise DomainError(ErrorCode.MALFORMED_JSON, "The body is empty; send one JSON document in UTF-8.")
         return context_of(request.data, self.caller, self.now)
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
+    """Return the answer to an exception of a view, with the log entry and the headers of a failure under /v1."""
+    response = failures.answer_exception(error, context)
+    details = response.data["error"]["message"]
+    response.data = _failure(failures.as_domain_error(error).code, details, context["kwargs"])
+    response.status_code = _STATUSES.get(response.status_code, response.status_code)
+    return response
+
+
+def _failure(code: ErrorCode, details: str, arguments: Mapping[str, str]) -> Answer | dict[str, Any]:
+    protocol_code = _CODES.get(code)
+    if protocol_code is None:
+        return OfrepRefusal(error_details=details)
+    if "flag_key" in arguments:
+        return answer_failure(arguments["flag_key"], protocol_code, details)
+    return {"errorCode": protocol_code.value, "errorDetails": details}

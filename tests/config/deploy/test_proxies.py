@@ -16,7 +16,7 @@ import crossplane
 import pytest
 from django.conf import settings
 
-from flags.streaming import application
+from flags.ofrep import stream_application
 from tests.system.server import ROOT
 
 NGINX, CADDY = ROOT / "config/deploy/nginx.conf", ROOT / "config/deploy/Caddyfile"
@@ -81,7 +81,7 @@ def test_nginx__event_streams__are_neither_buffered_nor_logged() -> None:
 
 
 def test_path__of_event_streams__is_that_of_the_service() -> None:
-    assert application._path.fullmatch(f"{PATH}production")
+    assert stream_application._path.fullmatch(f"{PATH}production")
 
 
 def test_bodies__limits_of_the_proxies__are_above_that_of_the_service() -> None:

@@ -18,8 +18,8 @@ from config.keys.api_keys import live_keys
 from config.keys.environments import known
 from config.models import Change
 from flags.engine.types import Configuration
+from flags.ofrep.stream_messages import EnvironmentStatus
 from flags.snapshot import compiled
-from flags.streaming.messages import EnvironmentStatus
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flags.streaming.messages import HEARTBEAT, OPENING, EnvironmentStatus
+from flags.ofrep.stream_messages import HEARTBEAT, OPENING, EnvironmentStatus
 from tests.conftest import NOON
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.errors import DetailCode, DomainError, ErrorCode, ValidationFailed
-from flags.ofrep.users import read_filter, read_user
+from flags.ofrep.evaluations import read_filter, read_user
 
 
 def test_read_user__context_of_any_kind__is_an_id_and_the_rest():

@@ -17,10 +17,10 @@ from urllib.parse import parse_qs
 from django.conf import settings
 from django.utils import timezone
 
+from flags.ofrep.stream_follower import Follower, Status
+from flags.ofrep.stream_hub import Hub, Listener
+from flags.ofrep.stream_messages import OPENING
 from flags.ofrep.tokens import InvalidToken, Ticket, read
-from flags.streaming.follower import Follower, Status
-from flags.streaming.hub import Hub, Listener
-from flags.streaming.messages import OPENING
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -16,9 +16,9 @@ from config.keys.environments import create_environment
 from config.models import Change, Environment, Scope
 from flags.changes.flag_changes import create_flag, update_flag
 from flags.changes.segment_changes import create_segment
-from flags.streaming import follower as module
-from flags.streaming.follower import Follower, Status
-from flags.streaming.messages import EnvironmentStatus
+from flags.ofrep import stream_follower as module
+from flags.ofrep.stream_follower import Follower, Status
+from flags.ofrep.stream_messages import EnvironmentStatus
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from flags.ofrep.stream_follower import Status
+from flags.ofrep.stream_hub import Hub, Listener
+from flags.ofrep.stream_messages import HEARTBEAT, EnvironmentStatus
 from flags.ofrep.tokens import Ticket
-from flags.streaming.follower import Status
-from flags.streaming.hub import Hub, Listener
-from flags.streaming.messages import HEARTBEAT, EnvironmentStatus
 from tests.conftest import NOON
 
 YESTERDAY = NOON - timedelta(days=1)

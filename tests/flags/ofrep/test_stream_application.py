@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import time_machine
 
+from flags.ofrep import stream_application as module
+from flags.ofrep.stream_application import Application
+from flags.ofrep.stream_follower import Status
+from flags.ofrep.stream_hub import Hub
+from flags.ofrep.stream_messages import OPENING, EnvironmentStatus
 from flags.ofrep.tokens import LIFETIME, issue
-from flags.streaming import application as module
-from flags.streaming.application import Application
-from flags.streaming.follower import Status
-from flags.streaming.hub import Hub
-from flags.streaming.messages import OPENING, EnvironmentStatus
 from tests.conftest import NOON
 
 PATH = "/ofrep/v1/streams/production"

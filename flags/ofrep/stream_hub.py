@@ -6,9 +6,9 @@ import asyncio
 from collections import defaultdict
 
 from config.monitoring import metrics
+from flags.ofrep.stream_follower import Status
+from flags.ofrep.stream_messages import HEARTBEAT, EnvironmentStatus
 from flags.ofrep.tokens import Ticket
-from flags.streaming.follower import Status
-from flags.streaming.messages import HEARTBEAT, EnvironmentStatus
 
 SECONDS_BETWEEN_MESSAGES = 1.0
 """The minimum for one environment. A burst of changes sends a message at its beginning and one at its end."""

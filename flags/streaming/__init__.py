@@ -1,1 +1,0 @@
-"""Event streams that notify clients of changes: an ASGI application that runs in its own process."""
