@@ -14,8 +14,8 @@ from events.removal.retention import asking_for_holds
 from experiments.exposures.assignment import record, stored
 from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
-from experiments.lifecycle.history import needed_history
 from experiments.lifecycle.new_phase import name_segment_users, open_phases_of_segments
+from experiments.lifecycle.transitions import needed_history
 from experiments.models import DayValue, Exposure, UserValue
 from experiments.results import lag
 from experiments.results.archive import refresh_results

@@ -28,8 +28,7 @@ from events.admin.stopped import describe_stopped
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.panel import build_panel
 from experiments.admin.results.progress import days_left
-from experiments.metrics.documents import definition_of
-from experiments.metrics.reception import stopped
+from experiments.metrics.definition import definition_of, stopped
 from experiments.models import Experiment, Metric, Status
 from experiments.models.plan import remaining_run
 from experiments.results.analyse import analyse_experiment

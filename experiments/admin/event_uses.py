@@ -13,7 +13,7 @@ from config.admin.navigation import may_view
 from events.admin.named import EventUse, asking_for_uses
 from experiments.admin.words import describe_definition
 from experiments.metrics.changes import uses_of
-from experiments.metrics.documents import definition_of
+from experiments.metrics.definition import definition_of
 from experiments.models import Metric
 
 

@@ -55,7 +55,7 @@ from experiments.api.permissions import require_flag
 from experiments.lifecycle import changes
 from experiments.lifecycle.groups import free_in
 from experiments.lifecycle.reversion import Experiments
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.models.documents import with_versions
 from experiments.models.plan import new_plan

@@ -32,12 +32,9 @@ from experiments.admin.change_words import METRIC_WORDS
 from experiments.admin.metric_form import DENOMINATOR_FIELDS, MetricForm, denominator_of, loaded_denominator
 from experiments.admin.words import describe_definition, describe_margin
 from experiments.metrics import changes
-from experiments.metrics.changes import experiments_measuring, name_experiments, uses_of
+from experiments.metrics.changes import Metrics, experiments_measuring, name_experiments, uses_of
 from experiments.metrics.conditions import OPERATORS
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definition_of
-from experiments.metrics.reception import never_received, stopped
-from experiments.metrics.reversion import Metrics
+from experiments.metrics.definition import Definition, definition_of, never_received, stopped
 from experiments.models import Experiment, Metric, MetricType, Role
 from flags.explanations.rule_words import operator_choices
 

@@ -28,7 +28,7 @@ from experiments.admin.ship_form import ShipForm
 from experiments.admin.words import describe_position, describe_split
 from experiments.api.permissions import may_write_flag, require_flag
 from experiments.lifecycle import changes
-from experiments.lifecycle.archive import archive_experiment, unarchive_experiment
+from experiments.lifecycle.changes import archive_experiment, unarchive_experiment
 from experiments.lifecycle.checklist import check_experiment
 from experiments.lifecycle.decisions import is_reopenable
 from experiments.lifecycle.new_phase import open_phase

@@ -43,8 +43,8 @@ from experiments.api.experiment_serializers import (
 from experiments.api.permissions import require_flag
 from experiments.exposures.assignment import Assignment as UserAssignment
 from experiments.exposures.assignment import get_remembered_variant, get_variant, get_variants, remembers
-from experiments.lifecycle import archive, new_phase
 from experiments.lifecycle import changes as lifecycle
+from experiments.lifecycle import new_phase
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
 from flags.usage import recent_users
@@ -297,7 +297,7 @@ class ExperimentViewSet(ApiViewSet):
     )
     def archive(self, request: Request, experiment_key: str) -> Response:
         self.refuse_input(request)
-        return self._answer(archive.archive_experiment(**self._write(experiment_key)))
+        return self._answer(lifecycle.archive_experiment(**self._write(experiment_key)))
 
     @operation(
         "unarchive_experiment",
@@ -311,7 +311,7 @@ class ExperimentViewSet(ApiViewSet):
     )
     def unarchive(self, request: Request, experiment_key: str) -> Response:
         self.refuse_input(request)
-        return self._answer(archive.unarchive_experiment(**self._write(experiment_key)))
+        return self._answer(lifecycle.unarchive_experiment(**self._write(experiment_key)))
 
     @operation(
         "open_phase",

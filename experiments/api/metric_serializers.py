@@ -33,7 +33,7 @@ from experiments.metrics.checks import (
     MOST_STEPS,
 )
 from experiments.metrics.conditions import LONGEST_TEXT, MOST_CONDITIONS, MOST_VALUES, OPERATORS
-from experiments.metrics.documents import LEFT_OUT_WHILE_EMPTY, without_empty
+from experiments.metrics.definition import LEFT_OUT_WHILE_EMPTY, without_empty
 from experiments.models import Direction, Metric, MetricType, Role, Status
 
 _CURRENCY = {"pattern": f"{CURRENCY_PATTERN[:-1]}$|^$"}

@@ -10,7 +10,7 @@ from config.documents import Document
 from config.timestamps import format_timestamp
 from experiments.api.metric_serializers import MetricDefinition
 from experiments.api.result_metrics import definition_document
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
 
 _STEPS = (

@@ -27,7 +27,7 @@ from events.recording.rows import NewEvent, stored
 from experiments.exposures.attributes import attributes_in, kept_of
 from experiments.exposures.reports import Report, Reported, Reports, store
 from experiments.exposures.storage import ExposureRow, Stored, insert_assigned, stored_variants
-from experiments.metrics.documents import outcome_names
+from experiments.metrics.definition import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
 from experiments.models.documents import forced_until
 from experiments.models.experiment import is_uuid

@@ -1,4 +1,4 @@
-"""Creating, changing, deleting and starting experiments. Stopping and reopening are in `decisions`.
+"""Creating, changing, archiving, deleting and starting experiments. Stopping and reopening are in `decisions`.
 
 The start registers what decides the experiment: the primary metric, its direction and the planned
 size. Metrics that are added later are marked as post hoc, so that they are not mistaken for the
@@ -26,8 +26,7 @@ from experiments.lifecycle.flag_rule import check_flag, put_rule
 from experiments.lifecycle.groups import require_free
 from experiments.lifecycle.new_phase import check_segments
 from experiments.lifecycle.transitions import change_status, log_change, require_current, writing_experiment
-from experiments.metrics.definition import Definition, primary_of
-from experiments.metrics.documents import current_definitions, definitions_of
+from experiments.metrics.definition import Definition, current_definitions, definitions_of, primary_of
 from experiments.models import WHOLE, Experiment, Status
 from experiments.models.design_checks import check_design, check_salts
 from experiments.models.documents import KIND as KIND
@@ -275,3 +274,67 @@ def _require_draft(experiment: Experiment, what: str, changes: Collection[str] =
             message += " To change weights, percentage or conditions, open a new phase"
             message += f" with POST /v1/experiments/{experiment.key}/phases."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+
+
+def archive_experiment(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Experiment:
+    """Archive a draft or a stopped experiment. An archived one stays as it is.
+
+    An archived draft gives its part of a group back. Raises DomainError `experiment_not_found`, or
+    `invalid_transition` if the experiment is running.
+    """
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+        _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
+        if experiment.archived_at is None:
+            _save_archived(log, experiment, log.at)
+    return experiment
+
+
+def unarchive_experiment(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Experiment:
+    """Take an experiment out of the archive. One that is not archived stays as it is.
+
+    Raises DomainError `experiment_not_found`, or `in_use` if a draft's part of its group is taken.
+    """
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+        _require_not_running(experiment, ", so it is not archived")
+        if experiment.archived_at is not None:
+            set_archived(log, experiment, None)
+    return experiment
+
+
+def set_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
+    """Put an experiment back into the archive, as of a moment, or take it out of it, in the transaction of the log.
+
+    Raises DomainError as `archive_experiment` and `unarchive_experiment` do.
+    """
+    _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
+    if moment is None and experiment.status == Status.DRAFT:
+        require_free(experiment)
+    _save_archived(log, experiment, moment)
+
+
+def _require_not_running(experiment: Experiment, consequence: str) -> None:
+    if experiment.status == Status.RUNNING:
+        raise DomainError(ErrorCode.INVALID_TRANSITION, f"The experiment is running{consequence}.")
+
+
+def _save_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
+    before = document(experiment)
+    experiment.archived_at = moment
+    experiment.save(update_fields=["archived_at"])
+    log_change(log, experiment, before)

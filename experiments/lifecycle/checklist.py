@@ -3,39 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from math import ceil
 
 from django.db.models import Sum
 
 from config.documents import Document
-from config.errors import DomainError
+from config.errors import DomainError, ValidationFailed
 from config.models import Environment
 from events.counts import storage
 from events.models import EventCount
 from experiments.lifecycle.affected_users import affected_by_start, describe_affected
-from experiments.lifecycle.findings import Check as Check
-from experiments.lifecycle.findings import Finding as Finding
-from experiments.lifecycle.findings import Level as Level
-from experiments.lifecycle.findings import Result
 from experiments.lifecycle.flag_rule import check_flag
 from experiments.lifecycle.groups import require_free
-from experiments.lifecycle.plan_checks import (
-    check_analysis,
-    check_guardrails,
-    check_lookback,
-    check_minimum_effect,
-    check_shortest_run,
-)
-from experiments.metrics.definition import Definition, primary_of
-from experiments.metrics.documents import definitions_of
-from experiments.metrics.reception import never_received
-from experiments.models import Calibration, Experiment, Status
+from experiments.metrics.definition import Definition, definitions_of, never_received, primary_of
+from experiments.models import AnalysisMethod, Calibration, Experiment, Status
 from experiments.planner.calibration_outcomes import newest_calibrations
 from experiments.planner.history import history_of, pace_of, read_current_totals, variant_shares
+from experiments.planner.plan import Plan, plan
+from experiments.planner.question import Question
+from experiments.planner.sizes import GuardrailPlan, Size
 from flags.changes.driven_rules import driving_experiment, own_rules
 from flags.models import Flag
 from flags.usage.previews import NoSample
+
+
+class Check(StrEnum):
+    """The checks, in their order."""
+
+    PRIMARY_METRIC = "primary_metric"
+    METRIC_SEEN = "metric_seen"
+    WEIGHTS = "weights"
+    FLAG = "flag"
+    AFFECTED_USERS = "affected_users"
+    GROUP = "group"
+    COMMON_USERS = "common_users"
+    PLANNED_SIZE = "planned_size"
+    MINIMUM_EFFECT = "minimum_effect"
+    GUARDRAILS = "guardrails"
+    ANALYSIS = "analysis"
+    SHORTEST_RUN = "shortest_run"
+    LOOKBACK = "lookback"
+    CALIBRATION = "calibration"
+
+
+class Level(StrEnum):
+    """The status of a check; `unknown` where there is not enough data yet."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A check, its status, and the reason as a sentence."""
+
+    check: Check
+    status: Level
+    message: str
+
+
+Result = tuple[Level, str]
+
 
 SEEN_WITHIN = timedelta(days=7)
 MOST_DAYS = 60
@@ -252,3 +285,111 @@ def _calibration(calibration: Calibration) -> str:
     promised = "as promised" if calibration.is_as_promised else "which is more than promised"
     erred = f"{100 * calibration.false_positives:.1f} % of {calibration.rounds:,} splits"
     return f"{calibration.metric}: false positives in {erred} on {calibration.at:%Y-%m-%d}, {promised}."
+
+
+_ANY_EFFECT = 0.01
+"""The planner asks for an effect, which does not matter to guardrails."""
+_WEEK = 7
+
+
+def check_minimum_effect(experiment: Experiment, at: datetime) -> Result:
+    """Check whether the planned users find the smallest effect of interest."""
+    effect, planned = experiment.minimum_effect, experiment.planned_size
+    if effect is None:
+        message = "No smallest effect of interest is set, so the verdict can never be that there is no difference."
+        return Level.WARNING, message
+    about = f"The smallest effect of interest is {100 * effect:.4g} %"
+    if planned is None:
+        return Level.UNKNOWN, f"{about}. Without a planned size, nobody knows whether it would be found."
+    answer = _plan(experiment, at)
+    if answer is None:
+        return Level.UNKNOWN, f"{about}. Past data do not say yet how many users it takes to find it."
+    needed = _deciding(experiment, answer).users
+    if needed > planned:
+        message = f"{about}, which takes about {needed:,} users to find, but {planned:,} are planned"
+        return Level.WARNING, f"{message}. Plan for more users, or for a larger effect."
+    return Level.OK, f"{about}, which takes about {needed:,} users to find; {planned:,} are planned."
+
+
+def check_guardrails(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Result]:
+    """Check for each guardrail whether the planned users show it safe within its margin, if there is no difference."""
+    guardrails = [each for each in definitions if each.is_guardrail and not each.is_post_hoc]
+    if not guardrails:
+        yield Level.OK, "No metric is a guardrail."
+        return
+    # Without past data of the primary metric, any metric that has some will do: guardrails are planned by their own.
+    answers = (_plan(experiment, at, key) for key in (None, *(each.key for each in guardrails)))
+    answer = next(filter(None, answers), None)
+    plans = {each.definition.key: each for each in answer.guardrails} if answer else {}
+    for definition in guardrails:
+        yield _check_guardrail(experiment, definition.key, plans.get(definition.key))
+
+
+def _check_guardrail(experiment: Experiment, key: str, of_guardrail: GuardrailPlan | None) -> Result:
+    planned = experiment.planned_size
+    if planned is None:
+        return Level.UNKNOWN, f"{key}: without a planned size, nobody knows whether it can be shown safe."
+    if of_guardrail is None or of_guardrail.always_valid is None or of_guardrail.fixed_horizon is None:
+        return Level.UNKNOWN, f"{key}: past data do not say yet how many users it takes to show it safe."
+    is_fixed = experiment.analysis == AnalysisMethod.FIXED
+    needed = (of_guardrail.fixed_horizon if is_fixed else of_guardrail.always_valid).users
+    about = f"{key}: showing it safe within its margin takes about {needed:,} users"
+    if needed > planned:
+        message = f"{about}, but {planned:,} are planned. Plan for more users, or give it a wider margin"
+        return Level.WARNING, f"{message}; no variant is recommended before."
+    return Level.OK, f"{about}; {planned:,} are planned."
+
+
+def check_analysis(experiment: Experiment) -> Result:
+    """Say how often the results may be read."""
+    if experiment.analysis == AnalysisMethod.FIXED:
+        message = f"The results decide once, when every variant has its part of the {experiment.planned_size:,} users"
+        return Level.OK, f"{message} that are planned."
+    return Level.OK, "The results are safe to read every day."
+
+
+def check_shortest_run(experiment: Experiment) -> Result:
+    """Check whether the shortest run covers whole weeks."""
+    days = experiment.minimum_days
+    if days == 0:
+        message = "No shortest run is set, so a variant may be recommended on the first day; 7 days cover a whole week."
+        return Level.WARNING, message
+    text = f"The experiment runs for at least {days} day{'' if days == 1 else 's'}"
+    if days % _WEEK:
+        return Level.WARNING, f"{text}, which are no whole weeks: some days of the week count more than others."
+    return Level.OK, f"{text}."
+
+
+def check_lookback(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Result:
+    """Check whether the look-back has events of the primary metric, without which nothing can be adjusted."""
+    days, goal = experiment.lookback_days, primary_of(definitions)
+    if days == 0:
+        return Level.OK, "The results are not adjusted for what users did before their exposure."
+    if goal is None:
+        return Level.UNKNOWN, "No metric is a goal, so there is nothing to look back at."
+    until = experiment.started_at or at
+    rows = EventCount.objects.filter(
+        environment=experiment.environment,
+        name__in=goal.events,
+        quarter__gte=storage.quarter_of(until - timedelta(days=days)),
+        quarter__lte=storage.quarter_of(until),
+    )
+    events = rows.aggregate(events=Sum("count"))["events"] or 0
+    span = f"in the {days} day{'' if days == 1 else 's'} of the look-back"
+    if not events:
+        return Level.WARNING, f"{goal.key}: no events {span}, so there is nothing to adjust the results by."
+    counted = f"{int(events):,} event{'' if events == 1 else 's'}"
+    return Level.OK, f"{goal.key}: {counted} {span}, which can make the intervals narrower."
+
+
+def _plan(experiment: Experiment, at: datetime, metric: str | None = None) -> Plan | None:
+    """Return the planner's answer for the primary metric or another one; None where its past data do not suffice."""
+    effect = None if experiment.minimum_effect and metric is None else _ANY_EFFECT
+    try:
+        return plan(Question(experiment=experiment.key, mde=effect, metric=metric), experiment.environment, at)
+    except ValidationFailed:
+        return None
+
+
+def _deciding(experiment: Experiment, answer: Plan) -> Size:
+    return answer.fixed_horizon if experiment.analysis == AnalysisMethod.FIXED else answer.always_valid

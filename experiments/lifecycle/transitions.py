@@ -1,4 +1,4 @@
-"""Writing one experiment: the transaction, the change of its status, and its entry in the change log."""
+"""Writing one experiment: the transaction, the change of its status, and its entries in the change log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+from django.db.models import Min
 
 from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing
@@ -63,3 +65,8 @@ def log_change(log: Writing, experiment: Experiment, before: Document | None) ->
         before=before,
         after=document(experiment),
     )
+
+
+def needed_history(**_: object) -> datetime | None:
+    started: datetime | None = Experiment.objects.filter(frozen_at=None).aggregate(first=Min("started_at"))["first"]
+    return started

@@ -1,4 +1,4 @@
-"""Every write of a metric, and the experiments that use one.
+"""Every write of a metric, its undo, and the experiments that use one.
 
 Each write appends the whole metric to the change log. A started experiment keeps the version of a
 metric that it took at its start, so a write says which experiments are affected.
@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any
 
 from config.change_log.preconditions import changing
+from config.change_log.reversion import Reversible, Target, created_at
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.models import Environment
+from config.models import Change, Environment
 from config.slugs import check_description, check_key, is_key
 from experiments.metrics.checks import FUNNEL, check_meaning
-from experiments.metrics.definition import Quantity
-from experiments.metrics.documents import COLUMNS, meaning
+from experiments.metrics.definition import COLUMNS, Quantity, meaning
 from experiments.models import Experiment, Metric, Status
 
 KIND = "metric"
@@ -263,3 +263,35 @@ def _uniform(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _uniform_step(step: Mapping[str, Any]) -> Document:
     where = step.get("where")
     return {"event": step["event"], **({"where": where} if where else {})}
+
+
+class Metrics(Reversible):
+    """If an experiment has started with a definition that goes back, it keeps its version, and the old definition
+    becomes a new version.
+    """
+
+    noun = "metric"
+    derived = ("version",)
+
+    def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
+        found = {metric.key: metric for metric in Metric.objects.filter(key__in=[change.key for change in changes])}
+        return [document(found[change.key]) if change.key in found else None for change in changes]
+
+    def write(self, log: Writing, targets: Sequence[Target]) -> None:
+        for target in targets:
+            values = _columns_of(target.document)
+            if target.is_new:
+                origin = {"id": target.change.object_id, "created_at": created_at(target.change)}
+                insert(log, target.change.key, values, **origin)
+            else:
+                change(log, Metric.objects.get(key=target.change.key), values)
+
+    def delete(self, log: Writing, changes: Sequence[Change]) -> None:
+        for change in changes:
+            remove(log, Metric.objects.get(key=change.key))
+
+
+def _columns_of(document: Document) -> dict[str, Any]:
+    """Return the columns of a document. One that leaves a property out has the value of a new metric."""
+    names = {"description": "description", **COLUMNS}
+    return {column: document.get(name, NEW[column]) for name, column in names.items()}

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from experiments.models.comment import COMMENT_LENGTH, Comment
 from experiments.models.experiment import (
+    COMMENT_LENGTH,
     LOOKBACK_DAYS,
     MINIMUM_DAYS,
     REOPENABLE_FOR,
     WHOLE,
     AnalysisMethod,
     Calibration,
+    Comment,
     Experiment,
     ExperimentQuerySet,
     Status,
 )
 from experiments.models.exposure import Exposure, Origin
 from experiments.models.metric import Direction, Metric, MetricType, Role
-from experiments.models.outcome import StoredOutcome
-from experiments.models.results import EXPOSURE, DailySums, DayValue, ResultState, UserValue, VariantSums
+from experiments.models.results import EXPOSURE, DailySums, DayValue, ResultState, StoredOutcome, UserValue, VariantSums
 
 __all__ = [
     "COMMENT_LENGTH",

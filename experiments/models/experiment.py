@@ -1,4 +1,7 @@
-"""The table of experiments, and the calibrations of metrics. Only `experiments.lifecycle` writes experiments."""
+"""The tables of experiments, of the comments on them, and of the calibrations of metrics.
+
+Only `experiments.lifecycle` writes experiments and comments.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Cast
@@ -248,3 +252,32 @@ def is_uuid(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+COMMENT_LENGTH = 4000
+
+
+class Comment(models.Model):
+    """What somebody wrote about an experiment. Only `experiments.lifecycle.comments` writes it.
+
+    `author` is the name at that time. `user` is the account, by which the author may delete it; it is empty once the
+    account is deleted.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    experiment = models.ForeignKey(
+        Experiment, on_delete=models.CASCADE, related_name="comments", db_index=False, db_constraint=False
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", db_constraint=False
+    )
+    author = models.CharField(max_length=150)
+    text = models.CharField(max_length=COMMENT_LENGTH)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("at", "id")
+        indexes = (models.Index(fields=("experiment", "at", "id"), name="comment_by_time"),)
+
+    def __str__(self) -> str:
+        return f"Comment of {self.author}"

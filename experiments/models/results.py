@@ -220,3 +220,22 @@ class DailySums(SumColumns):
 
     def __str__(self) -> str:
         return f"{self.metric} of {self.variant} changed on {self.day}"
+
+
+class StoredOutcome(models.Model):
+    """The effects of a stopped experiment, computed at a moment. Only `experiments.results.outcomes` writes it.
+
+    It counts only while the experiment is still stopped as of `stopped_at`. It is final if it was computed after the
+    results were frozen. The erasure of a user deletes the rows whose figures it changes.
+    """
+
+    experiment = models.OneToOneField(
+        Experiment, on_delete=models.PROTECT, primary_key=True, related_name="outcome", db_constraint=False
+    )
+    stopped_at = models.DateTimeField()
+    computed_at = models.DateTimeField()
+    is_final = models.BooleanField()
+    document: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)
+
+    def __str__(self) -> str:
+        return f"Outcome of {self.experiment_id}"

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from config.database.consistent_reads import read_consistently
 from config.database.planning import IN_ONE_PASS, planned
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Status
 from experiments.planner.calibration_outcomes import Outcome
 from experiments.results.quantiles import iterate_values, values_of_events

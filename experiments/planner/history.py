@@ -21,8 +21,7 @@ from config.database.planning import BY_INDEX, planned
 from config.database.selects import rows_of, select_of
 from config.models import Environment
 from events.models import Event
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure
 from experiments.models.phases import comparable_phases, comparable_since, mean_reach, reach_of
 from experiments.planner.question import LARGEST_REDUCTION, Kind, check_measure

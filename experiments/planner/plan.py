@@ -13,8 +13,7 @@ from fractions import Fraction
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
-from experiments.metrics.definition import Definition, primary_of
-from experiments.metrics.documents import current_definitions, definitions_of
+from experiments.metrics.definition import Definition, current_definitions, definitions_of, primary_of
 from experiments.models import Experiment
 from experiments.planner.forecast import DetectableDay, detectable_by_day
 from experiments.planner.history import (

@@ -9,8 +9,7 @@ from fractions import Fraction
 from math import ceil
 
 from config.models import Environment
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import Experiment
 from experiments.models.plan import tuning_size_of
 from experiments.planner.history import CurrentTotals, History, history_of, reduction_for

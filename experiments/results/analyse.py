@@ -9,7 +9,7 @@ from typing import cast, get_args
 
 from config.documents import Document
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure
 from experiments.models.phases import choices, chosen
 from experiments.models.plan import remaining_run

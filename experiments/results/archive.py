@@ -17,9 +17,7 @@ from config.database.planning import planned
 from config.documents import Document
 from events.removal.batches import format_count
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
-from experiments.metrics.reception import never_received
+from experiments.metrics.definition import Definition, definitions_of, never_received
 from experiments.models import AnalysisMethod, Experiment, ResultState, Status
 from experiments.models.locks import lock_results
 from experiments.models.phases import ALL, choices, chosen, group_by_split

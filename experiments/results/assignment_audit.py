@@ -17,7 +17,7 @@ from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second
 from events.models import Event
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.documents import forced_until
 from experiments.results.classification import AssignmentAudit, Cause, Design, Row, Tally, reads_attributes

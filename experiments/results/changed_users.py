@@ -9,7 +9,7 @@ from django.db.models.lookups import IsNull
 
 from config.database.commit_order import Arrived
 from events.models import Event
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.expressions import IsTrue
 

@@ -16,7 +16,7 @@ from config.database.engines import is_distributed
 from config.database.group_commit import is_conflict
 from config.database.planning import IN_ONE_PASS, planned
 from config.database.selects import rows_of
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import EXPOSURE, DayValue, Experiment, ResultState
 from experiments.models.locks import lock_results
 from experiments.results.expressions import UTCDay

@@ -16,8 +16,7 @@ from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
 from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
-from experiments.metrics.definition import Definition, primary_of
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of, primary_of
 from experiments.models import EXPOSURE, AnalysisMethod, Experiment, Exposure, ResultState
 from experiments.models.locks import lock_results
 from experiments.models.phases import group_by_split

@@ -30,8 +30,7 @@ from typing import Literal
 from django.db.models import Q
 
 from config.timestamps import floor_to_second
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, VariantSums
 from experiments.results.sums import (
     Caps,

@@ -29,8 +29,7 @@ from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
 from config.database.selects import Column
 from config.documents import Document
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure, ResultState
 from experiments.models.locks import lock_results
 from experiments.results.maturity import Maturity, boundaries_of

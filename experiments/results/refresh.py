@@ -14,7 +14,7 @@ from django.db import transaction
 from config.database.commit_order import is_mark_of_this_database, take_mark
 from config.database.planning import WITHOUT_JIT, planned
 from config.database.timeouts import long_statements
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, ResultState, Status
 from experiments.models.locks import lock_results
 from experiments.results.changed_users import find_beyond, find_changed_users, has_changes

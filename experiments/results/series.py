@@ -33,8 +33,7 @@ from django.db.models.functions import Coalesce, Greatest, TruncDate
 from django.db.models.lookups import GreaterThan
 
 from config.database.selects import Column, Part, Select, rows_of, select_of, unpivoted
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, DayValue, Experiment, Exposure, UserValue
 from experiments.results.expressions import (
     AddSeconds,

@@ -17,8 +17,7 @@ from uuid import UUID
 from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
 
 from config.database.insertion import insert, replacing
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, DailySums, DayValue, Experiment, ResultState, UserValue, VariantSums
 from experiments.models.fields import EXACT, ExactField
 from experiments.results.expressions import Exact, ExactSum

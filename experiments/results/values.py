@@ -29,8 +29,7 @@ from django.db.models.functions import Cast, Coalesce, Least
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from config.database.selects import Column, Indicator, NonZero, Part, Select, rows_of, select_of, unpivoted
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure, UserValue
 from experiments.results.expressions import AddSeconds, FloorSecond, IsOneOf, IsTrue, UTCDay
 from experiments.results.metrics import FIGURES, ZERO, Figure, figures_of, is_of_any

@@ -18,7 +18,7 @@ from config.timestamps import parse_timestamp
 from events.models import Event
 from experiments.demo import fill
 from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Exposure, Metric
 from experiments.results.analyse import analyse_experiment
 from flags.changes.flag_changes import create_flag

@@ -27,8 +27,7 @@ from experiments.admin.words import describe_definition, describe_moment
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
 from experiments.exposures.arrivals import can_be_arrivals, current_arrivals, has_arrivals
-from experiments.metrics.definition import Definition, primary_of
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of, primary_of
 from experiments.models import Experiment, Status
 from experiments.models.phases import choices
 from experiments.results.analyse import analyse_experiment, explain_metric, known_attributes

@@ -15,7 +15,7 @@ from config.keys import api_keys, environments
 from config.models import KINDS, ApiKey, Environment, Webhook
 from config.webhooks import changes as webhooks
 from experiments.metrics import changes as metrics
-from experiments.metrics.documents import COLUMNS, meaning
+from experiments.metrics.definition import COLUMNS, meaning
 from experiments.models import Experiment, Metric
 from experiments.models import documents as experiments
 from flags.changes import flag_changes, kill_switches, segment_changes

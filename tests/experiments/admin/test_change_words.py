@@ -8,7 +8,7 @@ import pytest
 
 from config.change_log.sentences import in_past, sentences
 from experiments.admin.change_words import EXPERIMENT_WORDS, METRIC_WORDS
-from experiments.metrics.documents import meaning
+from experiments.metrics.definition import meaning
 from experiments.models import Metric
 from tests.conftest import NOON
 

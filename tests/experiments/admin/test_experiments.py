@@ -13,7 +13,7 @@ from django.utils import timezone
 from config.models import Environment, Source
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Status
 from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON

@@ -13,8 +13,7 @@ from config.models import Environment
 from experiments.exposures.recording import assign
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping
 from experiments.lifecycle.changes import get_experiment
-from experiments.lifecycle.checklist import check_experiment
-from experiments.lifecycle.findings import Check, Level
+from experiments.lifecycle.checklist import Check, Level, check_experiment
 from experiments.models import Experiment
 from flags.models import RecentUserSampling
 from flags.usage.comparison import Preview

@@ -12,7 +12,7 @@ from experiments.exposures.recording import assign
 from experiments.lifecycle.checklist import Check, Level, check_experiment
 from experiments.lifecycle.new_phase import open_phase
 from experiments.metrics.changes import create_metric, update_metric
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
 from experiments.planner.calibration_outcomes import Outcome, keep_outcomes
 from flags.models import FlagState

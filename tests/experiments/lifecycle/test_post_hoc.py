@@ -12,8 +12,7 @@ from config.models import Change, Environment
 from experiments.exposures.recording import outcome_names
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.changes import create_metric
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import Experiment
 from experiments.results.archive import freeze
 from experiments.results.check import check_sums

@@ -9,13 +9,14 @@ import pytest
 
 from config.models import Change, Environment
 from events.recording.ingest import record
-from experiments.lifecycle.archive import archive_experiment, unarchive_experiment
 from experiments.lifecycle.changes import (
+    archive_experiment,
     create_experiment,
     delete_experiment,
     get_experiment,
     reopen_experiment,
     stop_experiment,
+    unarchive_experiment,
     update_experiment,
 )
 from experiments.lifecycle.new_phase import open_phase

@@ -11,7 +11,7 @@ from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from experiments.lifecycle.changes import start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric, delete_metric, document, get_metric, update_metric
-from experiments.metrics.documents import definition_of, definitions_of
+from experiments.metrics.definition import definition_of, definitions_of
 from experiments.models import Experiment, Metric
 from tests.conftest import ACTOR, NOON
 from tests.experiments.metrics.test_definition import BLANK, WHERE

@@ -11,7 +11,7 @@ from django.db import transaction
 from config.models import Change, Environment
 from experiments.lifecycle.changes import start_experiment
 from experiments.metrics.changes import create_metric, get_metric, update_metric
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory

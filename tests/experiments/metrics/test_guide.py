@@ -13,8 +13,7 @@ from config.slugs import check_key
 from experiments.api.metric_serializers import MetricSerializer
 from experiments.metrics.checks import TYPES, check_meaning
 from experiments.metrics.conditions import OPERATORS
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import LEFT_OUT_WHILE_EMPTY
+from experiments.metrics.definition import LEFT_OUT_WHILE_EMPTY, Definition
 from tests.experiments.metrics.test_definition import BLANK
 
 _PAGE = settings.BASE_DIR / "templates" / "guide" / "metrics.md"

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
 from experiments.planner.calibration import DrawnUsers, calibrate
 from experiments.results.refresh import refresh

@@ -12,8 +12,7 @@ from typing import Any
 
 from events.models import Event
 from experiments.metrics.conditions import meets
-from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, Quantity, definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.sums import EXPOSURE, ExactSums, step_number
 

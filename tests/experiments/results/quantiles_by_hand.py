@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from events.models import Event
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
 from experiments.results.maturity import Maturity
 from experiments.results.quantiles import QuantileReader, Quantiles

@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from events.models import Event
-from experiments.metrics.definition import Definition
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.sums import EXPOSURE, ExactSums, Mature, MetricSums, step_of
 from tests.experiments.results.by_hand import cap_by_hand, counting_events, exposed, nonzero_of, row_of, sums_of

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign
-from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, Quantity, definitions_of
 from experiments.models import Experiment, ResultState
 from experiments.results.ages import can_be_split, read_ages
 from experiments.results.refresh import bring_up_to_date

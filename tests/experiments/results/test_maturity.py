@@ -18,8 +18,7 @@ from config.database.planning import planned
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign
-from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.documents import definitions_of
+from experiments.metrics.definition import Definition, Quantity, definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.maturity import MatureSums, read_mature
 from experiments.results.refresh import refresh

@@ -9,8 +9,7 @@ import pytest
 
 from config.models import Environment
 from events.counts.queries import frequent_names
-from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.reception import never_received, stopped
+from experiments.metrics.definition import Definition, Quantity, never_received, stopped
 from tests.conftest import NOON
 from tests.factories import EventFactory
 

@@ -9,8 +9,7 @@ import pytest
 from config.models import Change, Environment
 from experiments.lifecycle.changes import start_experiment
 from experiments.metrics.changes import create_metric, delete_metric, update_metric
-from experiments.metrics.definition import Definition, undefined
-from experiments.metrics.documents import definition_of, definitions_of
+from experiments.metrics.definition import Definition, definition_of, definitions_of, undefined
 from experiments.models import Experiment, Metric
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory

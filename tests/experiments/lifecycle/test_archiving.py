@@ -8,8 +8,13 @@ import pytest
 
 from config.errors import DomainError
 from config.models import Change, Environment
-from experiments.lifecycle.archive import archive_experiment, unarchive_experiment
-from experiments.lifecycle.changes import get_experiment, reopen_experiment, start_experiment
+from experiments.lifecycle.changes import (
+    archive_experiment,
+    get_experiment,
+    reopen_experiment,
+    start_experiment,
+    unarchive_experiment,
+)
 from experiments.lifecycle.groups import free_in
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
