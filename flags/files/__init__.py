@@ -1,4 +1,4 @@
-"""Flags as code: files of flags and segments, read and written. `flags.files.imports` stores what was read."""
+"""Flags as code: files of flags and segments, exported and imported."""
 
 VERSION = 1
 """The version of the files that are read and written."""

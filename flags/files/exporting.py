@@ -1,4 +1,4 @@
-"""The content of a file of flags and segments, from the database. `flags.files.writing` writes it as text."""
+"""The content of a file of flags and segments, from the database. `flags.files.syntax` writes it as text."""
 
 from __future__ import annotations
 

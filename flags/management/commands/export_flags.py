@@ -10,8 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from flags.files.exporting import content_of_file
-from flags.files.parsing import FORMS, form_of
-from flags.files.writing import write
+from flags.files.syntax import FORMS, form_of, write
 
 STANDARD = "-"
 

@@ -11,10 +11,9 @@ from django.utils import timezone
 
 from config.errors import ValidationFailed
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment
-from flags.files.differences import lines, summary
-from flags.files.imports import import_content
-from flags.files.parsing import FORMS, form_of
-from flags.files.reading import LARGEST, FileRefused, read
+from flags.files.importing import LARGEST, FileRefused, import_content, read
+from flags.files.syntax import FORMS, form_of
+from flags.management.differences import lines, summary
 
 STANDARD = "-"
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment
 from flags.changes.promotion import promote
-from flags.files.differences import lines, summary
+from flags.management.differences import lines, summary
 
 
 class Command(OperatorCommand):

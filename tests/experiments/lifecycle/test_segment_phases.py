@@ -15,7 +15,7 @@ from experiments.lifecycle.changes import reopen_experiment, stop_experiment
 from experiments.models import Experiment, Exposure
 from flags.changes.bulk import SegmentEntry
 from flags.changes.segment_changes import create_segment, get_segment, update_segment
-from flags.files.imports import Content, import_content
+from flags.files.importing import Content, import_content
 from tests.admin import errors_of, filled, sign_in
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON

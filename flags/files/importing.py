@@ -1,21 +1,25 @@
-"""Files of flags and segments, read into entries to import, with the line of everything that is wrong with them."""
+"""The import of a file of flags and segments: all of its entries are written in one transaction, or none of them.
+
+`read` finds everything that is wrong with the file, with its line. `import_content` writes what was read.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from config.change_log.writing import Actor, Basis, write_prepared
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.timestamps import parse_timestamp
+from flags.changes import bulk
 from flags.changes import segment_changes as segments
-from flags.changes.bulk import FlagEntry, SegmentEntry, validate_entry
+from flags.changes.bulk import FlagEntry, SegmentEntry, Written, validate_entry
 from flags.changes.properties import PROPERTIES
 from flags.files import VERSION
-from flags.files.imports import Content
-from flags.files.parsing import Defect, Text, UnreadableText, parse
+from flags.files.syntax import Defect, Text, UnreadableText, parse
 from flags.validation.shapes import (
     Check,
     check_boolean,
@@ -30,6 +34,20 @@ LARGEST = 20 * 1024 * 1024
 MOST_DEFECTS = 100
 
 _entry = re.compile(r"(flags|segments)\[(\d+)\]\.?")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The entries that can be written, and what is wrong with the others.
+
+    A reference to a refused flag or segment is not reported as an error of its own.
+    """
+
+    segments: Sequence[SegmentEntry]
+    flags: Sequence[FlagEntry]
+    defects: Sequence[Detail] = ()
+    refused_segments: Collection[str] = ()
+    refused_flags: Collection[str] = ()
 
 
 class FileRefused(Exception):
@@ -245,3 +263,37 @@ def _moment(sent: Mapping[str, Any]) -> datetime | None:
 def _without_dot(details: Iterator[Detail]) -> Iterator[Detail]:
     """Yield details of the outermost object, whose fields have no path before them."""
     return (replace(detail, field=detail.field.removeprefix(".")) for detail in details)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def import_content(
+    content: Content, *, actor: Actor, at: datetime, reason: str = "", is_dry_run: bool = False
+) -> Sequence[Written]:
+    """Write the entries that differ from the database and return them, segments before the flags that refer to them.
+
+    A dry run writes them and then rolls back. Raises ValidationFailed with all errors of the whole file.
+    """
+
+    def prepare(basis: Basis) -> bulk.Write:
+        return _prepare(basis, content)
+
+    return write_prepared(prepare, actor=actor, at=at, reason=reason, is_dry_run=is_dry_run).written
+
+
+def _prepare(basis: Basis, content: Content) -> bulk.Write:
+    details = list(content.defects)
+    try:
+        write = bulk.prepare(
+            basis,
+            segments=content.segments,
+            flags=content.flags,
+            granted_segments=content.refused_segments,
+            granted_flags=content.refused_flags,
+        )
+    except ValidationFailed as error:
+        details += error.details
+    if details:
+        raise ValidationFailed(details)
+    return write

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from flags.files import parsing
-from flags.files.parsing import MAX_DEPTH, UnreadableText, parse
-from flags.files.writing import write
+from flags.files import syntax
+from flags.files.syntax import MAX_DEPTH, UnreadableText, parse, write
 
 TRICKY = [
     *("", " ", "yes", "No", "on", "null", "Null", "~", "true", "y", "1", "-1", "0x1F", "012", "1_000", "1e5", "12:30"),
@@ -48,7 +47,7 @@ def is_identical(one: Any, other: Any) -> bool:
 @pytest.fixture(params=["libyaml", "python"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the parser in C is not installed, the one in Python reads the same."""
-    monkeypatch.setattr(parsing, "_new_yaml", partial(YAML, typ="safe", pure=request.param == "python"))
+    monkeypatch.setattr(syntax, "_new_yaml", partial(YAML, typ="safe", pure=request.param == "python"))
 
 
 @given(VALUES)

@@ -1,6 +1,6 @@
-"""Text of YAML and JSON files, parsed into a JSON value and the line of each part of it.
+"""JSON values as text: YAML or JSON, parsed with the line of each part, and written as people edit it.
 
-YAML is limited to what JSON can say. `flags.files.reading` decides what the values mean.
+YAML is limited to what JSON can say. `flags.files.importing` decides what the values mean.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from io import StringIO
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -18,13 +20,21 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
+    DocumentEndEvent,
     DocumentStartEvent,
+    Event,
     MappingEndEvent,
     MappingStartEvent,
     NodeEvent,
+    ScalarEvent,
     SequenceEndEvent,
     SequenceStartEvent,
+    StreamEndEvent,
+    StreamStartEvent,
 )
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.tag import Tag
 
 FORMS = ("yaml", "json")
 MAX_DEPTH = 64
@@ -37,6 +47,9 @@ _surrogate = re.compile("[\ud800-\udfff]")
 _unprintable = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _json_part = re.compile(r'[{}\[\]]|"(?:[^"\\]++|\\.)*+"|[^ \t\n\r,:{}\[\]"]+')
 _new_yaml: Callable[[], YAML] = partial(YAML, typ="safe")
+_STRING = Tag(suffix="tag:yaml.org,2002:str")
+# Many readers still use YAML 1.1, where `yes` and `012` are not strings.
+_old_readers = VersionedResolver(version=(1, 1))
 
 
 class Defect(NamedTuple):
@@ -264,3 +277,63 @@ def _require_sound(value: Any, depth: int = 0) -> None:
         _require_sound(element, depth + 1)
         if isinstance(value, dict):
             _require_sound(value[element], depth + 1)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write(value: Any, form: str) -> str:
+    """Return the value as text in the form `yaml` or `json`."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n" if form == "json" else _write_yaml(value)
+
+
+def _write_yaml(value: Any) -> str:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.width = sys.maxsize
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    stream = StringIO()
+    yaml.emit(_events(value), stream)
+    return stream.getvalue().removesuffix("...\n")  # which ends a document that is a single scalar
+
+
+def _events(value: Any) -> Iterator[Event]:
+    yield StreamStartEvent()
+    yield DocumentStartEvent(explicit=False)
+    yield from _value_events(value, is_outermost=True)
+    yield DocumentEndEvent(explicit=False)
+    yield StreamEndEvent()
+
+
+def _value_events(value: Any, *, is_outermost: bool = False) -> Iterator[Event]:
+    match value:
+        case dict():
+            yield MappingStartEvent(None, None, True, flow_style=not value)
+            for name, member in value.items():
+                yield from _value_events(name)
+                yield from _value_events(member)
+            yield MappingEndEvent()
+        case list():
+            yield SequenceStartEvent(None, None, True, flow_style=not value)
+            for element in value:
+                yield from _value_events(element)
+            yield SequenceEndEvent()
+        case str():
+            tag = _old_readers.resolve(ScalarNode, value, (True, False))
+            style = '"' if is_outermost else _style(value)
+            yield ScalarEvent(None, _STRING, (tag == _STRING, True, True), value, style=style)
+        case _:
+            yield ScalarEvent(None, None, (True, False, False), _scalar(value))
+
+
+def _style(text: str) -> str | None:
+    """Return the sign of quotes or of a block, or None to let the library choose."""
+    lines = text.split("\n")
+    if not all(map(str.isprintable, lines)) or not isinstance(resolve(text), str):
+        return '"'
+    return "|" if len(lines) > 1 else None
+
+
+def _scalar(value: Any) -> str:
+    """Return a number, a boolean or null so that YAML 1.1 reads it, too: it has 1.0e+16, but not 1e+16."""
+    text = json.dumps(value)
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flags.files.reading import LARGEST, MOST_DEFECTS, File, FileRefused, read
+from flags.files.importing import LARGEST, MOST_DEFECTS, File, FileRefused, read
 
 WRONG = """\
 version: 2
