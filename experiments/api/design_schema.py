@@ -20,8 +20,7 @@ from experiments.models.plan import (
 )
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 from flags.changes.experiment_rules import ShipTo
-from flags.validation.experiment_rule import MOST_FORCED
-from flags.validation.rules import MOST_RULES
+from flags.validation.rules import MOST_FORCED, MOST_RULES
 
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001}
 _Share = Annotated[float, shaped(_SHARE)]

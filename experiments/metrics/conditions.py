@@ -10,7 +10,7 @@ from config.errors import Detail, DetailCode
 from experiments.metrics.definition import Condition, Quantity
 from flags.engine.operators import OPERATORS as FLAG_OPERATORS
 from flags.engine.operators import Operator
-from flags.validation.operands import OPERANDS, check_scalars
+from flags.validation.conditions import OPERANDS, check_scalars
 from flags.validation.shapes import check_choice, check_list, check_name, check_object
 
 MOST_CONDITIONS = 10

@@ -14,9 +14,8 @@ from config.errors import Detail, DetailCode
 from config.slugs import NAME_LENGTH, check_description
 from experiments.models.plan import check_plan
 from flags.validation.conditions import check_conditions as check_conditions_of
-from flags.validation.experiment_rule import check_forced
-from flags.validation.experiment_rule import check_group as check_group_of
-from flags.validation.rules import MOST_RULES
+from flags.validation.rules import MOST_RULES, check_forced
+from flags.validation.rules import check_group as check_group_of
 from flags.validation.shapes import MOST_WEIGHT, check_key, check_object, echo, unknown_variant, variant_keys
 from flags.validation.shapes import check_percentage as check_percentage_of
 

@@ -18,9 +18,8 @@ from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
 from flags.engine.types import RuleType
 from flags.explanations.answers import SplitPart
-from flags.validation.experiment_rule import MOST_FORCED
-from flags.validation.operands import OPERANDS
-from flags.validation.rules import CONDITIONS, MOST_RULES, PERCENTAGE, RULE_FIELDS
+from flags.validation.conditions import OPERANDS
+from flags.validation.rules import CONDITIONS, MOST_FORCED, MOST_RULES, PERCENTAGE, RULE_FIELDS
 from flags.validation.shapes import MOST_VARIANTS, MOST_WEIGHT
 
 __all__ = ["CONDITIONS", "RULES"]

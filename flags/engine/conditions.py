@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
-from .moments import distance_from_now
 from .operators import OPERATORS, Predicate
+from .timestamps import distance_from_now
 from .timetable import MOST_VALUES, NEVER, Flip, Times
 from .types import Context, Test
 

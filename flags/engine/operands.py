@@ -1,6 +1,6 @@
 """The kinds of values that conditions compare with, and how patterns, versions and networks are read.
 
-`flags.validation.operands` says how each kind is checked and described.
+`flags.validation.conditions` says how each kind is checked and described.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from types import MappingProxyType
 from typing import Any
 
-from .moments import compile_moment
 from .operands import (
     LONGEST_VERSION,
     Operand,
@@ -23,7 +22,7 @@ from .operands import (
     require_version,
     shared_pattern,
 )
-from .timestamps import parse_timestamp
+from .timestamps import compile_moment, parse_timestamp
 from .types import Context, is_member
 
 Predicate = Callable[[Any, Context], bool | None]

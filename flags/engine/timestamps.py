@@ -1,4 +1,4 @@
-"""Timestamps in rules and attributes, in ISO 8601.
+"""Timestamps in rules and attributes, in ISO 8601, and times relative to now, such as `-7d`.
 
 `config.timestamps` reads those of requests, and takes the same texts. A test compares the two.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 # `fromisoformat` accepts more than this, but what differs between versions of Python.
@@ -16,6 +17,9 @@ _ISO = re.compile(
     re.ASCII,
 )
 _LEAP_SECOND_AT = len("2026-01-31T12:00:")
+_relative = re.compile(r"([+-]\d{1,5})([smhdw])", re.ASCII)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse_timestamp(text: str) -> datetime:
@@ -39,3 +43,35 @@ def parse_timestamp(text: str) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("outside the years 1 to 9999") from error
+
+
+def compile_moment(text: str) -> Callable[[datetime], datetime]:
+    """Return a function from now to the moment. The text is an ISO 8601 timestamp, or relative: `-7d` is a week ago.
+
+    Relative moments have a sign, up to five digits and one of s, m, h, d, w. Raises ValueError for
+    any other text.
+    """
+    distance = distance_from_now(text)
+    if distance is not None:
+        return lambda now: _shift(now, distance)
+    moment = parse_timestamp(text)
+    return lambda now: moment
+
+
+def distance_from_now(text: str) -> timedelta | None:
+    """Return the distance of a relative moment from now, or None for any other text."""
+    parts = relative_parts(text)
+    return timedelta(**{parts[1]: parts[0]}) if parts else None
+
+
+def relative_parts(text: str) -> tuple[int, str] | None:
+    """Return the number and the unit of a relative moment, such as -7 and `days`; None for any other text."""
+    parts = _relative.fullmatch(text)
+    return (int(parts[1]), _UNITS[parts[2]]) if parts else None
+
+
+def _shift(now: datetime, distance: timedelta) -> datetime:
+    try:
+        return now + distance
+    except OverflowError:  # callers may evaluate at any time, even close to the last one
+        return _LAST if distance > timedelta(0) else _FIRST

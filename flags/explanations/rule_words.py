@@ -28,7 +28,7 @@ from flags.explanations.schedule_words import (
     ended_at,
     matches_nobody,
 )
-from flags.validation.operands import OPERANDS
+from flags.validation.conditions import OPERANDS
 
 _MOST_RULES = 3
 _MOST_VALUES = 3

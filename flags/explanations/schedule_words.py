@@ -13,8 +13,7 @@ from datetime import datetime, time
 from typing import Any
 
 from config.change_log.named_users import fill
-from flags.engine.moments import relative_parts
-from flags.engine.timestamps import parse_timestamp
+from flags.engine.timestamps import parse_timestamp, relative_parts
 
 _MOST_PERIODS = 4
 _DAYS_BY_NAME = 6

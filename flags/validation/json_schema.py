@@ -20,7 +20,7 @@ from referencing import Registry
 
 from config.errors import Detail, DetailCode
 from flags.engine.operands import compile_pattern
-from flags.validation.operands import check_pattern
+from flags.validation.conditions import check_pattern
 from flags.validation.shapes import echo
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

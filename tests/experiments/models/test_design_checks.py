@@ -8,7 +8,7 @@ import pytest
 
 from experiments.lifecycle.changes import new_design
 from experiments.models.design_checks import check_design
-from flags.validation.experiment_rule import MOST_FORCED
+from flags.validation.rules import MOST_FORCED
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 SERVES = {"control": "old", "green": "new"}

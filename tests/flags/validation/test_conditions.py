@@ -8,7 +8,7 @@ from typing import Any
 from config.errors import DetailCode
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
-from flags.validation.operands import OPERANDS
+from flags.validation.conditions import OPERANDS
 from tests.flags.engine.test_operators import LISTS, NUMBERS, SCALARS, TEXTS, TIMES, VALUELESS, VERSIONS
 
 
