@@ -12,7 +12,7 @@ from config.admin.navigation import may_view
 from experiments.admin.results.history import describe_briefly
 from experiments.models import Experiment
 from experiments.results.outcomes import stored_outcomes
-from flags.admin.uses import FlagUse, asking_for_uses
+from flags.admin.usage import FlagUse, asking_for_uses
 
 _MOST = 21
 """The page shows 20, and says that there are others."""

@@ -38,8 +38,7 @@ from flags.admin.promotion import PromotionPage
 from flags.admin.segments import SegmentAdmin
 from flags.admin.switching import Switch
 from flags.admin.tryout import TryoutPage
-from flags.admin.usage import usage_panel
-from flags.admin.uses import uses_of_flag
+from flags.admin.usage import usage_panel, uses_of_flag
 from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
 from flags.changes.properties import in_environment

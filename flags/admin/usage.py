@@ -1,11 +1,14 @@
-"""The usage of a flag in the last 30 days, as numbers and bars, and advice for a stale flag."""
+"""What uses a flag: its evaluations of the last 30 days as numbers and bars, and the experiments that name it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from django.dispatch import Signal
+from django.http import HttpRequest
 from django.utils.dateformat import format as date_format
 from django.utils.safestring import SafeString
 
@@ -19,6 +22,12 @@ DAY = timedelta(days=1)
 HEIGHT = 48
 _MOST_TONES = 4
 _TONE_OF_REST = "rest"
+
+asking_for_uses = Signal()
+"""Sent with the `request` and the `key` of a flag, because only `experiments` knows experiments.
+
+A receiver returns a `FlagUse` for each of its objects in the current environment that uses the flag, newest first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +115,21 @@ def _day(day: datetime, usage: UsageSeries, rows: Sequence[Row], most: int) -> D
             parts.append(Part(round(top, 2), round(height, 2), row.tone))
     text = ", ".join(f"{row.outcome.key} {counts[row.outcome.key]:,}" for row in rows if row.outcome.key in counts)
     return Day(f"{date_format(day, 'j M Y')}: {text or 'not evaluated'}", parts)
+
+
+# --- experiments -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FlagUse:
+    """An experiment that uses a flag: its key, the address of its page, and its state in words."""
+
+    key: str
+    address: str
+    words: str
+
+
+def uses_of_flag(request: HttpRequest, key: str) -> Sequence[FlagUse]:
+    """Return all uses that the user may view."""
+    answers: Iterable[tuple[object, Any]] = asking_for_uses.send(sender=Flag, request=request, key=key)
+    return [use for _, answer in answers for use in answer]
