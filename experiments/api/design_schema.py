@@ -20,7 +20,7 @@ from experiments.models.plan import (
 )
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 from flags.changes.experiment_rules import ShipTo
-from flags.validation.rules import MOST_FORCED, MOST_RULES
+from flags.validation.rules import MAX_FORCED, MAX_RULES
 
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001}
 _Share = Annotated[float, shaped(_SHARE)]
@@ -55,7 +55,7 @@ class DrivenFlag(Answer):
         described("For each variant of the experiment, a variant of the flag; true or false if it has no variants."),
     ]
     position: Annotated[
-        Annotated[int, Meta(ge=0, le=MOST_RULES)] | UnsetType,
+        Annotated[int, Meta(ge=0, le=MAX_RULES)] | UnsetType,
         described(
             "How many of the flag's rules come before the experiment's rule, at the start. Users whom one of these "
             "rules matches are not in the experiment. Default: 0."
@@ -103,7 +103,7 @@ GROUP = schema_of(ExperimentGroup)
 FORCED: Schema = {
     "type": "object",
     "additionalProperties": KEY,
-    "maxProperties": MOST_FORCED,
+    "maxProperties": MAX_FORCED,
     "description": "The variants that testers see, by user id. Testers are not in the results.",
 }
 DRIVEN_FLAG = schema_of(DrivenFlag)

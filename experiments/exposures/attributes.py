@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from events.properties import RESERVED
-from flags.engine.conditions import MOST_LEVELS
+from flags.engine.conditions import MAX_LEVELS
 
 MOST_ATTRIBUTES = 32
 """An exposure stores the first of the attributes that can be stored, up to this number."""
@@ -33,7 +33,7 @@ def _named(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the attributes, and then those within objects, one level after the other: each name once."""
     yield from attributes.items()
     inner, seen = _within("", attributes), set(attributes)
-    for _ in range(MOST_LEVELS - 1):
+    for _ in range(MAX_LEVELS - 1):
         holders, inner = inner, []
         for prefix, holder in holders:
             for name, value in holder.items():

@@ -14,9 +14,9 @@ from config.errors import Detail, DetailCode
 from config.slugs import NAME_LENGTH, check_description
 from experiments.models.plan import check_plan
 from flags.validation.conditions import check_conditions as check_conditions_of
-from flags.validation.rules import MOST_RULES, check_forced
+from flags.validation.rules import MAX_RULES, check_forced
 from flags.validation.rules import check_group as check_group_of
-from flags.validation.shapes import MOST_WEIGHT, check_key, check_object, echo, unknown_variant, variant_keys
+from flags.validation.shapes import MAX_WEIGHT, check_key, check_object, echo, unknown_variant, variant_keys
 from flags.validation.shapes import check_percentage as check_percentage_of
 
 MOST_VARIANTS = 50
@@ -95,8 +95,8 @@ def check_weights_of_flag(variants: Any) -> Iterator[Detail]:
     """
     for index, variant in enumerate(variants[:MOST_VARIANTS] if isinstance(variants, list) else ()):
         weight = _weight(variant)
-        if isinstance(weight, (int, float)) and MOST_WEIGHT < weight < math.inf:
-            message = f"Must be from 0 to {MOST_WEIGHT:,} in an experiment that drives a flag."
+        if isinstance(weight, (int, float)) and MAX_WEIGHT < weight < math.inf:
+            message = f"Must be from 0 to {MAX_WEIGHT:,} in an experiment that drives a flag."
             yield Detail(f"variants[{index}].weight", DetailCode.OUT_OF_RANGE, message)
 
 
@@ -177,8 +177,8 @@ def _check_position(position: object, field: str) -> Iterator[Detail]:
     if type(position) is not int:
         message = "Must be a whole number, such as 0, which is before all other rules of the flag."
         yield Detail(field, DetailCode.INVALID_TYPE, message)
-    elif not 0 <= position <= MOST_RULES:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MOST_RULES}; 0 is before all other rules.")
+    elif not 0 <= position <= MAX_RULES:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MAX_RULES}; 0 is before all other rules.")
 
 
 def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iterator[Detail]:

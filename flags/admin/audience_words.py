@@ -15,8 +15,8 @@ from flags.usage.sample import Sample
 from flags.usage.series import count_evaluations
 
 DAY = timedelta(days=1)
-_MOST_NAMED = 20
-_MOST_IN_A_SENTENCE = 5
+_MAX_NAMED = 20
+_MAX_IN_A_SENTENCE = 5
 
 
 def describe_last_day(
@@ -35,7 +35,7 @@ def describe_last_day(
         users = describe_changed(preview, where, now, DAY, flags=keys)
     if len(keys) == 1:
         return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
-    named = [f"{key} was {_evaluated(counts.get(key, 0))} in the last day." for key in keys[:_MOST_NAMED]]
+    named = [f"{key} was {_evaluated(counts.get(key, 0))} in the last day." for key in keys[:_MAX_NAMED]]
     more = len(keys) - len(named)
     return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
 
@@ -71,13 +71,13 @@ def describe_lost(preview: Preview, flags: Sequence[str]) -> str:
     if not preview.lost:
         return ""
     lost = _estimate(preview, preview.lost)
-    what = _any_of(flags) if len(flags) <= _MOST_IN_A_SENTENCE else "At least one of them"
+    what = _any_of(flags) if len(flags) <= _MAX_IN_A_SENTENCE else "At least one of them"
     return f"{what} goes off for {_about(preview)}{lost:,} user{'' if lost == 1 else 's'}."
 
 
 def _any_of(flags: Sequence[str]) -> str:
     """Return `a, b or c`. More flags than a sentence can take are not named."""
-    if len(flags) > _MOST_IN_A_SENTENCE:
+    if len(flags) > _MAX_IN_A_SENTENCE:
         return "at least one of these flags"
     *first, last = flags
     return f"{', '.join(first)} or {last}" if first else last

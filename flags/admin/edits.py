@@ -37,7 +37,7 @@ from flags.validation.parsing import FLAG, SEGMENT, references
 MANY = 0.1
 """The share of recent users who may see something else without a question, if none of them loses a flag."""
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,10 @@ def _describe_segment(now: Mapping[str, Any], then: Document) -> Iterator[str]:
 def _describe_effect(effect: Effect, here: Environment) -> Iterator[str]:
     """Say which flags end, how many recent users see something else, and whom the flags touched in the last day."""
     where = _place(effect, here, otherwise=" here").strip()
-    for key in effect.ended[:_MOST_NAMED]:
+    for key in effect.ended[:_MAX_NAMED]:
         what = "is off for everyone" if effect.is_off_for_all(key) else "serves nobody what it serves now"
         yield f"From then on, {key} {what}{_place(effect, here)}."
-    if (more := len(effect.ended) - _MOST_NAMED) > 0:
+    if (more := len(effect.ended) - _MAX_NAMED) > 0:
         yield f"The same is true for {more:,} more flag{'' if more == 1 else 's'}."
     yield from dict.fromkeys([*_describe_recent(effect, where), *_describe_day(effect, where)])
 

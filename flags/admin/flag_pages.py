@@ -37,7 +37,7 @@ from flags.changes.properties import in_environment
 from flags.changes.reversion import revert_flag
 from flags.models import Flag
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 class FlagPages(RevertPages):
@@ -241,8 +241,8 @@ def _names_of_selected(sent: QueryDict) -> list[str]:
         keys = list(Flag.objects.filter(pk__in=sent.getlist(ACTION_CHECKBOX_NAME)).values_list("key", flat=True))
     except ValidationError:  # of what is no id
         return []
-    more = len(keys) - _MOST_NAMED
-    return [*sorted(keys)[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
+    more = len(keys) - _MAX_NAMED
+    return [*sorted(keys)[:_MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
 
 
 def with_state(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from flags.usage.comparison import Example
 from flags.usage.previews import EditPreview, NoSample, audiences, preview_edit, preview_new
 from flags.usage.sample import PERIOD
 
-_MOST_FLAGS = 100
-_MOST_PAIRS = 40_000
+_MAX_FLAGS = 100
+_MAX_PAIRS = 40_000
 """Users and flags that are evaluated for a list. It takes less than a second."""
 _WITHOUT_KEY = "new-flag"
 _DECISIVE = (
@@ -107,7 +107,7 @@ class FlagPreviewPage(DomainAdmin):
             raise PermissionDenied
         snapshot.refresh()
         environments, now = environments_of(request), timezone.now()
-        most_pairs = _MOST_PAIRS // max(1, len(environments))
+        most_pairs = _MAX_PAIRS // max(1, len(environments))
         answer: dict[str, list[dict[str, str] | None]] = {}
         for index, environment in enumerate(environments):
             states = FlagState.objects.filter(environment=environment, flag__in=_ids(request), enabled=True)
@@ -126,7 +126,7 @@ class FlagPreviewPage(DomainAdmin):
 def _ids(request: HttpRequest) -> list[UUID]:
     """Return the ids of flags that a list names, and leave out what is no id."""
     ids = []
-    for text in request.GET.getlist("flag")[:_MOST_FLAGS]:
+    for text in request.GET.getlist("flag")[:_MAX_FLAGS]:
         with suppress(ValueError):
             ids.append(UUID(text))
     return ids

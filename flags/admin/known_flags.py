@@ -18,9 +18,9 @@ from config.slugs import KEY_LENGTH
 from flags.models import Flag, FlagQuerySet
 from flags.usage.seen_values import seen_values
 
-MOST_IN_A_PAGE = 60
+MAX_IN_A_PAGE = 60
 """As many as scripts show in a select."""
-MOST_FOUND = 50
+MAX_FOUND = 50
 
 KnownFlags = dict[str, list[str]]
 """The keys of the variants by the key of the flag."""
@@ -28,8 +28,8 @@ KnownFlags = dict[str, list[str]]
 
 def known_flags(flags: FlagQuerySet) -> KnownFlags | None:
     """Return all flags, or None if they are too many for a page."""
-    found = _variant_keys(flags[: MOST_IN_A_PAGE + 1])
-    return found if len(found) <= MOST_IN_A_PAGE else None
+    found = _variant_keys(flags[: MAX_IN_A_PAGE + 1])
+    return found if len(found) <= MAX_IN_A_PAGE else None
 
 
 def address_of_known_flags() -> str:
@@ -54,7 +54,7 @@ class KnownFlagsPage(DomainAdmin):
         if len(text) > KEY_LENGTH or "\0" in text:
             return JsonResponse({})
         flags = Flag.objects.current()
-        of_this_key, others = flags.filter(key=text), flags.filter(key__icontains=text)[:MOST_FOUND]
+        of_this_key, others = flags.filter(key=text), flags.filter(key__icontains=text)[:MAX_FOUND]
         return JsonResponse({**_variant_keys(of_this_key), **_variant_keys(others)})
 
     def seen_attributes_view(self, request: HttpRequest) -> HttpResponse:

@@ -22,7 +22,7 @@ from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
 
 DAYS_OF_USAGE = 14
 _DAY = timedelta(days=1)
-_MOST_STALE = 5
+_MAX_STALE = 5
 
 
 def count_flags(environment: Environment) -> dict[str, int]:
@@ -70,8 +70,8 @@ class StaleFlags:
 def stale_flags(environment: Environment, now: datetime) -> StaleFlags:
     flags = Flag.objects.current().in_environment(environment)
     found = stale(with_stale_reasons(flags, environment, now)).order_by("key")
-    first = [(flag, " ".join(reason.meaning for reason in stale_reasons(flag))) for flag in found[:_MOST_STALE]]
-    return StaleFlags(found.count() if len(first) == _MOST_STALE else len(first), first)
+    first = [(flag, " ".join(reason.meaning for reason in stale_reasons(flag))) for flag in found[:_MAX_STALE]]
+    return StaleFlags(found.count() if len(first) == _MAX_STALE else len(first), first)
 
 
 # usage

@@ -32,8 +32,8 @@ from flags.explanations.rule_words import describe_audience
 from flags.models import Flag
 from flags.snapshot import configuration
 
-_MOST_FLAGS = 50
-_MOST_LINES = 12
+_MAX_FLAGS = 50
+_MAX_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _changing(request: HttpRequest, keys: Sequence[str], way: Way, seen: str | N
 def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> Preview:
     written = _changing(request, keys, way)
     now = timezone.now()
-    flags = [_preview_flag(flag, way.target, now) for flag in written[:_MOST_FLAGS]]
+    flags = [_preview_flag(flag, way.target, now) for flag in written[:_MAX_FLAGS]]
     return Preview(flags, [flag.key for flag in written], fingerprint(written))
 
 
@@ -233,7 +233,7 @@ def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagP
         for when, state in ((f"{target.name} now", before), (f"{target.name} then", after))
     ]
     lines = describe_differences(before, after, flag_changes.KIND, now)
-    return FlagPreview(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
+    return FlagPreview(written.key, standings, lines[:_MAX_LINES], max(0, len(lines) - _MAX_LINES))
 
 
 def _title(keys: Sequence[str], way: Way | None) -> str:

@@ -20,7 +20,7 @@ from flags.usage.staleness import STALE_AFTER, stale_reasons
 
 DAY = timedelta(days=1)
 HEIGHT = 48
-_MOST_TONES = 4
+_MAX_TONES = 4
 _TONE_OF_REST = "rest"
 
 asking_for_uses = Signal()
@@ -102,7 +102,7 @@ def _tones(outcomes: Sequence[Outcome]) -> list[str]:
     keys = [outcome.key for outcome in outcomes]
     if {*keys} <= {"on", "off"}:
         return keys
-    return [str(index) if index < _MOST_TONES else _TONE_OF_REST for index in range(len(outcomes))]
+    return [str(index) if index < _MAX_TONES else _TONE_OF_REST for index in range(len(outcomes))]
 
 
 def _day(day: datetime, usage: UsageSeries, rows: Sequence[Row], most: int) -> Day:

@@ -10,7 +10,7 @@ from config.errors import Detail, DetailCode, ValidationFailed
 from config.slugs import REASON_LENGTH
 
 FIRING, RESOLVED = "firing", "resolved"
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _ANNOTATIONS = ("summary", "description", "message")
 
 
@@ -67,8 +67,8 @@ def _status(alert: Mapping[str, Any], at: int) -> str:
 
 
 def _describe(firing: Sequence[Mapping[str, Any]]) -> str:
-    more = len(firing) - _MOST_NAMED
-    shown = "; ".join(" ".join(_words(alert)) for alert in firing[:_MOST_NAMED])
+    more = len(firing) - _MAX_NAMED
+    shown = "; ".join(" ".join(_words(alert)) for alert in firing[:_MAX_NAMED])
     text = f"{shown}{f'; and {more:,} more' if more > 0 else ''}"
     return text if len(text) <= REASON_LENGTH else f"{text[: REASON_LENGTH - 1]}…"
 

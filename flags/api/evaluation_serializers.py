@@ -14,10 +14,10 @@ from config.errors import DetailCode, ErrorCode
 from config.slugs import KEY_LENGTH, NAME_LENGTH
 from flags.explanations.answers import Trace
 
-MOST_FLAGS = 1000
+MAX_FLAGS = 1000
 
 _FlagKey = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH)]
-_FlagKeys = Annotated[list[_FlagKey], msgspec.Meta(min_length=1, max_length=MOST_FLAGS)]
+_FlagKeys = Annotated[list[_FlagKey], msgspec.Meta(min_length=1, max_length=MAX_FLAGS)]
 
 
 class EvaluationsRequest(UserRequest, forbid_unknown_fields=True):
@@ -44,7 +44,7 @@ class EvaluationsRequestSerializer(EvaluationRequestSerializer):
     flags = ArrayField(
         child=TextField(min_length=1, max_length=KEY_LENGTH),
         min_length=1,
-        max_length=MOST_FLAGS,
+        max_length=MAX_FLAGS,
         required=False,
         help_text="Distinct keys of flags. Without it, all flags that are not archived are evaluated.",
     )

@@ -23,13 +23,13 @@ from config.api.serializers import (
 from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from flags.api.rule_schema import RULES
-from flags.changes.properties import MOST_TAGS
+from flags.changes.properties import MAX_TAGS
 from flags.engine.types import ValueType
 from flags.explanations.rule_words import describe_state
 from flags.models import TAG_LENGTH
 from flags.usage.staleness import StaleReason, stale_reasons
-from flags.validation.parsing import MOST_PREREQUISITES
-from flags.validation.shapes import MOST_VARIANTS
+from flags.validation.parsing import MAX_PREREQUISITES
+from flags.validation.shapes import MAX_VARIANTS
 
 TYPE_HELP = "The JSON type of the values of the variants."
 DEFAULT_HELP = (
@@ -59,7 +59,7 @@ class Prerequisite(Answer):
     flag: Annotated[Key, described("The key of the other flag.")]
     variants: Annotated[
         list[Key] | UnsetType,
-        shaped({"minItems": 1, "maxItems": MOST_VARIANTS, "uniqueItems": True}),
+        shaped({"minItems": 1, "maxItems": MAX_VARIANTS, "uniqueItems": True}),
         described("The variants that meet the prerequisite. If left out, any variant does."),
     ] = UNSET
 
@@ -67,13 +67,13 @@ class Prerequisite(Answer):
 VARIANTS = {
     "type": "array",
     "items": schema_of(FlagVariant),
-    "maxItems": MOST_VARIANTS,
+    "maxItems": MAX_VARIANTS,
     "description": "The values that the flag can have, with distinct keys. They require a `type`.",
 }
 PREREQUISITES = {
     "type": "array",
     "items": schema_of(Prerequisite),
-    "maxItems": MOST_PREREQUISITES,
+    "maxItems": MAX_PREREQUISITES,
     "description": "The flags that this flag needs to be on.",
 }
 SCHEMA = {
@@ -86,7 +86,7 @@ SCHEMA = {
 TAGS = {
     "type": "array",
     "items": {"type": "string", "minLength": 1, "maxLength": TAG_LENGTH},
-    "maxItems": MOST_TAGS,
+    "maxItems": MAX_TAGS,
     "uniqueItems": True,
     "description": "Labels to find the flag by.",
 }

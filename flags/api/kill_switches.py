@@ -24,7 +24,7 @@ from config.api.views import ApiViewSet
 from config.models import Scope
 from config.slugs import REASON_LENGTH
 from flags.api import alerts
-from flags.changes.kill_switches import MOST_FLAGS, Pulled, actor_of, find_live, pull
+from flags.changes.kill_switches import MAX_FLAGS, Pulled, actor_of, find_live, pull
 from flags.models import KillSwitch
 
 _ID = OpenApiParameter(
@@ -43,7 +43,7 @@ _PLAIN = closed_object(
             "type": "array",
             "items": KEY,
             "minItems": 1,
-            "maxItems": MOST_FLAGS,
+            "maxItems": MAX_FLAGS,
             "description": "Some flags of the kill switch. Without it, all of them are switched off.",
         },
     },

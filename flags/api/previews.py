@@ -20,9 +20,9 @@ from config.models import Scope
 from config.timestamps import format_timestamp
 from flags.api.rule_schema import RULES
 from flags.engine.types import Evaluation
-from flags.usage.comparison import MOST_EXAMPLES, Example, Preview
+from flags.usage.comparison import MAX_EXAMPLES, Example, Preview
 from flags.usage.previews import NoSample, preview_flag
-from flags.usage.sample import MOST, PERIOD
+from flags.usage.sample import MAX_USERS, PERIOD
 
 _OK = "ok"
 _STATUSES = {_OK: "The sample has users.", **{status.value: status.meaning for status in NoSample}}
@@ -60,7 +60,7 @@ class FlagPreview(Answer):
         described("The number of all users seen since then. It is an estimate, unless the sample has all of them."),
     ] = UNSET
     examples: Annotated[
-        list[ChangedUser] | UnsetType, described(f"Up to {MOST_EXAMPLES} users who would see something else.")
+        list[ChangedUser] | UnsetType, described(f"Up to {MAX_EXAMPLES} users who would see something else.")
     ] = UNSET
     unknown_attributes: Annotated[
         list[Name] | UnsetType,
@@ -88,7 +88,7 @@ class PreviewViewSet(ApiViewSet):
         "Preview a change of a flag",
         description="Returns how many recent users would see something else in the flag if you updated it so: another "
         "variant, another value, or on instead of off. Nothing is written, but what an update would refuse is refused. "
-        f"The users are a uniform sample of at most {MOST:,} of those for whom flags were evaluated, or who got a "
+        f"The users are a uniform sample of at most {MAX_USERS:,} of those for whom flags were evaluated, or who got a "
         f"variant, in the last {PERIOD.days} days in the environment of the request. Users in a running experiment "
         "keep their variant. Flags that require this one are not compared.",
         request=PreviewRequestSerializer,

@@ -22,7 +22,7 @@ from config.keys.environments import get_environment
 from config.models import Scope
 from flags.changes.promotion import promote
 
-MOST_FLAGS = 1000
+MAX_FLAGS = 1000
 
 
 class PromotionSerializer(StrictSerializer):
@@ -32,7 +32,7 @@ class PromotionSerializer(StrictSerializer):
         child=KeyField(),
         required=False,
         min_length=1,
-        max_length=MOST_FLAGS,
+        max_length=MAX_FLAGS,
         help_text="The keys of the flags. Without it, all flags that are not archived.",
     )
     dryRun = SwitchField(required=False, help_text="Change nothing, and return what would change. Default: false.")

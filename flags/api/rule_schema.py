@@ -19,8 +19,8 @@ from flags.engine.operators import OPERATORS
 from flags.engine.types import RuleType
 from flags.explanations.answers import SplitPart
 from flags.validation.conditions import OPERANDS
-from flags.validation.rules import CONDITIONS, MOST_FORCED, MOST_RULES, PERCENTAGE, RULE_FIELDS
-from flags.validation.shapes import MOST_VARIANTS, MOST_WEIGHT
+from flags.validation.rules import CONDITIONS, MAX_FORCED, MAX_RULES, PERCENTAGE, RULE_FIELDS
+from flags.validation.shapes import MAX_VARIANTS, MAX_WEIGHT
 
 __all__ = ["CONDITIONS", "RULES"]
 
@@ -80,7 +80,7 @@ class ServedVariant(Answer):
     """A variant of an experiment."""
 
     key: Annotated[Key, described("The key of the variant.")]
-    weight: Annotated[float, Meta(ge=0, le=MOST_WEIGHT), described("Relative to the sum of all weights.")]
+    weight: Annotated[float, Meta(ge=0, le=MAX_WEIGHT), described("Relative to the sum of all weights.")]
     serves: Annotated[
         Any,
         shaped({"anyOf": [KEY, {"type": "boolean"}]}),
@@ -122,7 +122,7 @@ class ExperimentRule(Answer):
     experiment: Annotated[Key, described("The key of the experiment, which is also the salt.")]
     variants: Annotated[
         list[ServedVariant],
-        Meta(min_length=2, max_length=MOST_VARIANTS),
+        Meta(min_length=2, max_length=MAX_VARIANTS),
         described("The variants of the experiment, the control first. Keys are distinct; weights add up to above 0."),
     ]
     percentage: Annotated[
@@ -132,7 +132,7 @@ class ExperimentRule(Answer):
     group: Annotated[GroupRange | UnsetType, described("The part of a group, if it is in one.")] = UNSET
     forced: Annotated[
         dict[str, Key] | UnsetType,
-        shaped({"maxProperties": MOST_FORCED, "propertyNames": NAME}),
+        shaped({"maxProperties": MAX_FORCED, "propertyNames": NAME}),
         described("Variants by the ids of users who always see them. These users are not in the experiment."),
     ] = UNSET
 
@@ -175,4 +175,4 @@ def _add_rule() -> None:
 
 _add_condition()
 _add_rule()
-RULES: Schema = {"type": "array", "items": reference("Rule"), "maxItems": MOST_RULES}
+RULES: Schema = {"type": "array", "items": reference("Rule"), "maxItems": MAX_RULES}

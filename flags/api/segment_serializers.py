@@ -10,13 +10,13 @@ from config.api.schema import NAME
 from config.api.serializers import KeyField, RawField, StrictSerializer, TextField, TimestampField
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE
 from flags.api.rule_schema import CONDITIONS
-from flags.validation.parsing import MOST_USER_IDS
+from flags.validation.parsing import MAX_USER_IDS
 
 _CONDITIONS = {**CONDITIONS, "description": "Users who meet all of them are members. No user meets an empty list."}
 _USER_IDS = {
     "type": "array",
     "items": NAME,
-    "maxItems": MOST_USER_IDS,
+    "maxItems": MAX_USER_IDS,
     "uniqueItems": True,
     "description": "The ids of further members, who need not meet the conditions.",
 }
@@ -46,7 +46,7 @@ class SegmentUsersChangedSerializer(serializers.Serializer[Any]):
 
     added = serializers.IntegerField(min_value=0)
     removed = serializers.IntegerField(min_value=0)
-    total = serializers.IntegerField(min_value=0, max_value=MOST_USER_IDS)
+    total = serializers.IntegerField(min_value=0, max_value=MAX_USER_IDS)
 
 
 class SegmentSerializer(StrictSerializer):

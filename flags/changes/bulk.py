@@ -37,10 +37,10 @@ from flags.changes.driven_rules import (
 )
 from flags.changes.properties import OFF, Values, differing, in_environment, validate, values_of
 from flags.models import Flag, FlagTag, Segment
-from flags.validation.rules import MOST_RULES
+from flags.validation.rules import MAX_RULES
 
 _ANYWHERE = ""
-_MOST_IDS = 1000
+_MAX_IDS = 1000
 """In one statement."""
 
 
@@ -117,8 +117,8 @@ class Write:
     _segments_with_other_members: Sequence[str]
 
     def write(self, log: Writing) -> None:
-        for start in range(0, len(self._retagged), _MOST_IDS):
-            FlagTag.objects.filter(flag_id__in=self._retagged[start : start + _MOST_IDS]).delete()
+        for start in range(0, len(self._retagged), _MAX_IDS):
+            FlagTag.objects.filter(flag_id__in=self._retagged[start : start + _MAX_IDS]).delete()
         with insertion.unchecked():
             insertion.execute(self._statements)
             log.append_prepared(self._changes)
@@ -312,8 +312,8 @@ def _with_driven_rule(entry: FlagEntry, existing: tuple[Flag, Document] | None) 
 def _check_number_of_rules(entry: FlagEntry) -> Iterator[Detail]:
     """Refuse rules that are too many together with the rule of an experiment."""
     for environment_key, state in entry.states.items():
-        if len(state["rules"]) > MOST_RULES:
-            message = f"Must have at most {MOST_RULES - 1} rules, because an experiment drives the flag with its own."
+        if len(state["rules"]) > MAX_RULES:
+            message = f"Must have at most {MAX_RULES - 1} rules, because an experiment drives the flag with its own."
             yield from _placed(entry, [Detail("rules", DetailCode.OUT_OF_RANGE, message)], environment_key)
 
 

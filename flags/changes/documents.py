@@ -29,7 +29,7 @@ States = Mapping[str, Document]
 _OF_A_STATE = ("enabled", "rules")
 _FLAG_COLUMNS = tuple(field.attname for field in Flag._meta.concrete_fields)
 _STATE_COLUMNS = ("flag_id", "environment_id", "enabled", "rules", "updated_at", "version")
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 """In one query. SQLite limits the number of parameters."""
 
 
@@ -140,7 +140,7 @@ def documents(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Docu
     """Return the flags with these keys, or all, with their documents, ordered by key. It takes three queries."""
     flags, rows, tag_rows = Flag.objects.all(), FlagState.objects.all(), FlagTag.objects.all()
     wanted = None if keys is None else {key for key in keys if is_key(key)}
-    if wanted is not None and len(wanted) <= _MOST_KEYS:
+    if wanted is not None and len(wanted) <= _MAX_KEYS:
         flags = flags.filter(key__in=wanted)
         rows, tag_rows = rows.filter(flag__key__in=wanted), tag_rows.filter(flag__key__in=wanted)
     tags: dict[UUID, list[str]] = defaultdict(list)

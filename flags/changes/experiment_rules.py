@@ -21,7 +21,7 @@ from flags.changes.flag_changes import KIND, get_flag
 from flags.changes.properties import in_environment, validate, values_of
 from flags.engine.bucketing import BUCKETS, Number, threshold
 from flags.models import Flag
-from flags.validation.rules import MOST_RULES
+from flags.validation.rules import MAX_RULES
 
 _PERCENT = BUCKETS // 100
 _OF_EVERYONE = frozenset({"type", "percentage", "variant", "serves"})
@@ -201,8 +201,8 @@ def _rules_with(flag: Flag, environment: Environment, rule: Document, position: 
         place = len(locked_rules(flag.rules)) - 1
         return [*flag.rules[:place], rule, *flag.rules[place + 1 :]]
     own = own_rules(flag.rules)
-    if len(own) >= MOST_RULES:
-        message = f"The flag {flag.key} has {MOST_RULES} rules, the most that it may have; remove one."
+    if len(own) >= MAX_RULES:
+        message = f"The flag {flag.key} has {MAX_RULES} rules, the most that it may have; remove one."
         raise ValidationFailed([Detail("flag.key", DetailCode.OUT_OF_RANGE, message)])
     if position > len(own):
         message = f"Must be at most {len(own)}, the number of rules that the flag {flag.key} has in {environment.key}."
@@ -230,8 +230,8 @@ def _rules_shipped(
 ) -> Rules:
     shipped = _shipped(_rule_to_ship(flag.rules, experiment, ship_to), winner, control, threshold(holdback))
     rules = [*shipped] if ship_to is ShipTo.EVERYONE else _in_place(flag.rules, shipped)
-    if len(rules) > MOST_RULES:
-        full = f"the flag {flag.key} has {MOST_RULES} rules, so there is no room for those held back."
+    if len(rules) > MAX_RULES:
+        full = f"the flag {flag.key} has {MAX_RULES} rules, so there is no room for those held back."
         raise ValidationFailed([Detail("holdback", DetailCode.INVALID_VALUE, f"Must be left out: {full}")])
     return rules
 

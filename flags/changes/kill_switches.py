@@ -23,7 +23,7 @@ from flags.changes.documents import documents
 from flags.models import Flag, KillSwitch
 
 KIND = "kill_switch"
-MOST_FLAGS = 100
+MAX_FLAGS = 100
 _PREFIX_LENGTH = 12
 
 
@@ -147,8 +147,8 @@ def _append(log: Writing, switch: KillSwitch, before: Document | None) -> None:
 def _check(name: str, flags: Sequence[str], known: Sequence[str]) -> None:
     """Raise ValidationFailed if a value is invalid. Flags that are `known` already need not exist any more."""
     details = check_name(name, "say which alert uses it")
-    if not 1 <= len(flags) <= MOST_FLAGS:
-        details.append(Detail("flags", DetailCode.OUT_OF_RANGE, f"Must name 1 to {MOST_FLAGS} flags."))
+    if not 1 <= len(flags) <= MAX_FLAGS:
+        details.append(Detail("flags", DetailCode.OUT_OF_RANGE, f"Must name 1 to {MAX_FLAGS} flags."))
     if len({*flags}) < len(flags):
         details.append(Detail("flags", DetailCode.DUPLICATE, "Must name each flag once."))
     new = {*flags} - {*known}

@@ -29,10 +29,10 @@ It is sent in the transaction, once for all segments written together. Receivers
 log, or refuse the change by a DomainError.
 """
 
-LONGEST_CHAIN = 10
+MAX_CHAIN_LENGTH = 10
 """The most flags, or segments, that may depend on each other in a row. Evaluation follows the whole chain."""
 
-_LONGEST_SHOWN = 2 * LONGEST_CHAIN
+_MAX_SHOWN = 2 * MAX_CHAIN_LENGTH
 _SHOWN = 10
 Row = TypeVar("Row", Flag, Segment)
 _Needs = Mapping[str, Sequence[str]]
@@ -269,9 +269,9 @@ def _check_chain(key: str, named: Sequence[Reference], chains: Chains, noun: str
     down = _find_longest(key, chains.needs)
     chain = [*reversed(_find_longest(key, chains.needed_by)), *down[1:]]
     # If a key appears twice, other flags form a circle, and are refused for it.
-    if len(chain) > LONGEST_CHAIN and len(set(chain)) == len(chain):
+    if len(chain) > MAX_CHAIN_LENGTH and len(set(chain)) == len(chain):
         field = next(reference.field for reference in named if reference.key == down[1])
-        message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; the limit is {LONGEST_CHAIN}."
+        message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; the limit is {MAX_CHAIN_LENGTH}."
         yield Detail(field, DetailCode.OUT_OF_RANGE, message)
 
 
@@ -296,7 +296,7 @@ def _find_circle(key: str, needs: _Needs) -> list[str]:
 def _find_longest(key: str, needs: _Needs) -> tuple[str, ...]:
     """Return the longest chain that begins at a key, cut off where a message would: a file may even have circles."""
     steps = [{key: key}]
-    while len(steps) < _LONGEST_SHOWN and (step := {needed: key for key in steps[-1] for needed in needs.get(key, ())}):
+    while len(steps) < _MAX_SHOWN and (step := {needed: key for key in steps[-1] for needed in needs.get(key, ())}):
         steps.append(step)
     chain = [next(iter(steps[-1]))]
     for step in reversed(steps[1:]):

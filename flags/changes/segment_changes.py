@@ -20,7 +20,7 @@ from config.slugs import check_description, check_key, is_key
 from flags.changes import references
 from flags.changes.documents import Stamp
 from flags.models import Segment
-from flags.validation.parsing import MOST_USER_IDS, parse_segment
+from flags.validation.parsing import MAX_USER_IDS, parse_segment
 from flags.validation.rules import check_user_ids
 
 KIND, MEMBERS_KIND = SEGMENT, SEGMENT_MEMBERS
@@ -116,8 +116,8 @@ def change_members(
         listed = set(segment.user_ids)
         members = Members([user for user in add if user not in listed], [user for user in remove if user in listed])
         user_ids = members.applied_to(segment.user_ids)
-        if len(user_ids) > MOST_USER_IDS:
-            message = f"Would list {len(user_ids):,} users; a segment can list at most {MOST_USER_IDS:,}."
+        if len(user_ids) > MAX_USER_IDS:
+            message = f"Would list {len(user_ids):,} users; a segment can list at most {MAX_USER_IDS:,}."
             raise ValidationFailed([Detail("add", DetailCode.OUT_OF_RANGE, message)])
         if _save(segment, {"user_ids": user_ids}, Stamp(log.at, log.next_revision())):
             before, after = {"userIds": members.removed}, {"userIds": members.added}
@@ -128,8 +128,8 @@ def change_members(
 
 def _check_ids(add: Any, remove: Any) -> None:
     details = [
-        *check_user_ids(add, "add", least=0, most=MOST_USER_IDS),
-        *check_user_ids(remove, "remove", least=0, most=MOST_USER_IDS),
+        *check_user_ids(add, "add", least=0, most=MAX_USER_IDS),
+        *check_user_ids(remove, "remove", least=0, most=MAX_USER_IDS),
     ]
     if not details:
         added = set(add)

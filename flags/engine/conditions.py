@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 
 from .operators import OPERATORS, Predicate
 from .timestamps import distance_from_now
-from .timetable import MOST_VALUES, NEVER, Flip, Times
+from .timetable import MAX_VALUES, NEVER, Flip, Times
 from .types import Context, Test
 
 USER_ID = "userId"
-MOST_LEVELS = 8
+MAX_LEVELS = 8
 """How many objects deep an attribute is looked up."""
 
 
@@ -70,7 +70,7 @@ def compile_reader(attribute: str, missing: object = None) -> Callable[[Context]
     """
     if attribute == USER_ID:
         return lambda context: context.user_id or missing
-    parts = attribute.split(".", MOST_LEVELS - 1)
+    parts = attribute.split(".", MAX_LEVELS - 1)
     if len(parts) == 1:  # most attributes, for which nothing else is looked up
         return lambda context: context.attributes.get(attribute, missing)
     steps = [(".".join(parts[level:]), part) for level, part in enumerate(parts)]
@@ -103,7 +103,7 @@ def _compile_test(
 
 def _holds_for_any(values: list[object], predicate: Predicate, context: Context) -> bool | None:
     """Return whether the predicate holds for any value, or None if none is comparable or there are too many."""
-    if len(values) > MOST_VALUES:
+    if len(values) > MAX_VALUES:
         return None
     was_compared = not values
     for value in values:

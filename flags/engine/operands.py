@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import re2
 from semver import Version
 
-LONGEST_VERSION = 256
+MAX_VERSION_LENGTH = 256
 _VERSION_NUMBER_END = 10**18
 _VERSIONS_CACHED = 4_096
 _BITS_BEFORE_MAPPED = 96  # ::ffff:0:0/96 holds the IPv4 addresses
@@ -97,7 +97,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
 
 def require_version(text: str) -> Version:
     """Return a semantic version. Raises ValueError for any other text."""
-    version = parse_version(text) if len(text) <= LONGEST_VERSION else None
+    version = parse_version(text) if len(text) <= MAX_VERSION_LENGTH else None
     if version is None:
         raise ValueError("not a version")
     return version

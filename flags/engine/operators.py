@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .operands import (
-    LONGEST_VERSION,
+    MAX_VERSION_LENGTH,
     Operand,
     parse_network,
     parse_version,
@@ -31,7 +31,7 @@ Predicate = Callable[[Any, Context], bool | None]
 Compiler = Callable[[Any, bool], Predicate]
 """Make a predicate from the value of a condition and from whether case is ignored."""
 
-_LONGEST_SEARCHED = 4_096
+_MAX_SEARCHED_LENGTH = 4_096
 
 _NUMBER: frozenset[type] = frozenset({int, float})
 # An attribute is compared only with values of its own kind: 1 equals 1.0, but not True or "1".
@@ -90,7 +90,7 @@ def _pattern(text: str, ignore_case: bool) -> Predicate:
     pattern = shared_pattern(text, ignore_case)
 
     def holds(actual: Any, _: Context) -> bool | None:
-        if type(actual) is not str or len(actual) > _LONGEST_SEARCHED:
+        if type(actual) is not str or len(actual) > _MAX_SEARCHED_LENGTH:
             return None
         try:
             return pattern.is_in(actual)
@@ -122,7 +122,7 @@ def _version_relation(holds: Callable[[int, int], bool]) -> Compiler:
         wanted = require_version(value)
 
         def compare(actual: Any, _: Context) -> bool | None:
-            version = parse_version(actual) if type(actual) is str and len(actual) <= LONGEST_VERSION else None
+            version = parse_version(actual) if type(actual) is str and len(actual) <= MAX_VERSION_LENGTH else None
             return None if version is None else holds(version.compare(wanted), 0)
 
         return compare

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from .timestamps import parse_timestamp
 
-MOST_VALUES = 1_000
+MAX_VALUES = 1_000
 """The most values of a list attribute for which conditions test each value."""
 
 _INSTANT = timedelta(microseconds=1)
@@ -46,7 +46,7 @@ class Flip:
         """
         actual = self.read(context)
         values = actual if isinstance(actual, list) else [actual]
-        for value in values if len(values) <= MOST_VALUES else ():
+        for value in values if len(values) <= MAX_VALUES else ():
             if type(value) is str:
                 try:
                     equal = parse_timestamp(value) - self.distance

@@ -11,7 +11,7 @@ from flags.engine.assignment import Exclusion
 from flags.engine.bucketing import BUCKETS
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
-from flags.validation.shapes import MOST_WEIGHT
+from flags.validation.shapes import MAX_WEIGHT
 
 _ON = "Whether the flag is on for the user. For a flag of type boolean, this is the value served."
 _REASONS = (
@@ -31,7 +31,7 @@ class SplitPart(Answer):
     """A variant of the flag and its weight in a split."""
 
     variant: Key
-    weight: Annotated[float, Meta(ge=0, le=MOST_WEIGHT), described("Relative to the sum of all weights.")]
+    weight: Annotated[float, Meta(ge=0, le=MAX_WEIGHT), described("Relative to the sum of all weights.")]
 
 
 _Split = Annotated[list[SplitPart], described("The variants among which the bucket chooses, in order.")]

@@ -30,10 +30,10 @@ from flags.explanations.schedule_words import (
 )
 from flags.validation.conditions import OPERANDS
 
-_MOST_RULES = 3
-_MOST_VALUES = 3
-_MOST_CONDITIONS = 3
-_LONGEST_VALUE = 60
+_MAX_RULES = 3
+_MAX_VALUES = 3
+_MAX_CONDITIONS = 3
+_MAX_VALUE_LENGTH = 60
 _ALL = 100
 
 # How each operator reads, and how it reads when it is negated.
@@ -170,8 +170,8 @@ def describe_conditions(conditions: Iterable[Mapping[str, Any]]) -> str:
 
 def describe_members(conditions: Sequence[Mapping[str, Any]], number: int) -> str:
     """Return the users of a segment, of whom it lists a number: `plan equals pro; 1,204 listed users`."""
-    words = describe_conditions(conditions[:_MOST_CONDITIONS])
-    more = len(conditions) - _MOST_CONDITIONS
+    words = describe_conditions(conditions[:_MAX_CONDITIONS])
+    more = len(conditions) - _MAX_CONDITIONS
     groups = [fill("{}{}", words, f" and {more} more" if more > 0 else "")] if words else []
     if number:
         groups.append(f"{number:,} listed user{'' if number == 1 else 's'}")
@@ -188,8 +188,8 @@ def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
     if not current:
         is_over = all(ended_at(rule, wording.at) for rule in switched_on)
         return f"no one: {_describe_ends(rules, wording.at)}" if is_over else "no one"
-    shown = [_rule(rule, wording) for rule in current[:_MOST_RULES]]
-    if (more := len(current) - _MOST_RULES) > 0:
+    shown = [_rule(rule, wording) for rule in current[:_MAX_RULES]]
+    if (more := len(current) - _MAX_RULES) > 0:
         shown.append(f"and {more} more")
     elif _leaves_others_on(rules):
         shown.append("everyone else")
@@ -235,9 +235,9 @@ def _experiment_rule(rule: Rule) -> str:
     variants = rule["variants"]
     shown = " / ".join(
         f"{variant['key']} {variant['weight']:g} → {switched.get(variant['serves'], variant['serves'])}"
-        for variant in variants[:_MOST_VALUES]
+        for variant in variants[:_MAX_VALUES]
     )
-    more = len(variants) - _MOST_VALUES
+    more = len(variants) - _MAX_VALUES
     return f"experiment {rule['experiment']}: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
@@ -253,15 +253,15 @@ def _audience(rule: Rule) -> str | None:
     """Return the users before conditions narrow them; None for a rule with conditions only."""
     if USER_IDS in rule:
         users = rule[USER_IDS]
-        return _join(users, _user) if len(users) <= _MOST_VALUES else f"{len(users):,} users"
+        return _join(users, _user) if len(users) <= _MAX_VALUES else f"{len(users):,} users"
     if "segment" in rule:
         return f"segment {rule['segment']}"
     return None if rule.get("type") == "attribute" else "everyone"
 
 
 def _join(values: Sequence[object], describe: Callable[[object], str]) -> str:
-    more = len(values) - _MOST_VALUES
-    shown = join(", ", (listed(describe(value)) for value in values[:_MOST_VALUES]))
+    more = len(values) - _MAX_VALUES
+    shown = join(", ", (listed(describe(value)) for value in values[:_MAX_VALUES]))
     return fill("{}{}", shown, f" and {more:,} more" if more > 0 else "")
 
 
@@ -284,7 +284,7 @@ def _text(value: object) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
 
 
 def _time(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from config.change_log.named_users import fill
 from flags.engine.timestamps import parse_timestamp, relative_parts
 
-_MOST_PERIODS = 4
+_MAX_PERIODS = 4
 _DAYS_BY_NAME = 6
 """For how many days ahead the name of the day says which one it is."""
 _ALL = 100
@@ -106,7 +106,7 @@ def describe_step(step: Mapping[str, Any]) -> str:
 
 
 def _steps(shares: Sequence[Period], wording: Wording) -> Iterator[str]:
-    shown = shares if len(shares) <= _MOST_PERIODS else shares[: _MOST_PERIODS - 1]
+    shown = shares if len(shares) <= _MAX_PERIODS else shares[: _MAX_PERIODS - 1]
     for period in shown:
         yield f"{period.share:g} %{_from(period.start, wording)}"
     if more := len(shares) - len(shown):

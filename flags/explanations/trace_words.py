@@ -19,7 +19,7 @@ from flags.explanations.schedule_words import describe_ended, describe_moment, d
 
 Trace = Mapping[str, Any]
 
-_MOST_CHARACTERS = 2_000
+_MAX_CHARACTERS = 2_000
 _AUDIENCES = {
     "percentage": "A share of everyone",
     "attribute": "Users with certain attributes",
@@ -290,4 +290,4 @@ def _moment(timestamp: str) -> str:
 
 def _json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

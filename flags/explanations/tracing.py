@@ -25,7 +25,7 @@ from flags.engine.types import Context, Flag, Prerequisite, Rule, is_member
 from flags.explanations import answers
 from flags.explanations.answers import Trace
 
-_LONGEST_SHOWN = 300
+_MAX_SHOWN_LENGTH = 300
 
 
 def explain(flag: Flag, context: Context) -> Trace:
@@ -217,7 +217,7 @@ def _moment(moment: datetime | None) -> str | UnsetType:
 
 def _shorten(value: object) -> object:
     """Return a value or, if it is long, the beginning of its JSON: many conditions may ask for one attribute."""
-    if isinstance(value, str) and len(value) < _LONGEST_SHOWN:
+    if isinstance(value, str) and len(value) < _MAX_SHOWN_LENGTH:
         return value
     text = json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return value if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…"

@@ -30,8 +30,8 @@ from flags.validation.shapes import (
     check_object,
 )
 
-LARGEST = 20 * 1024 * 1024
-MOST_DEFECTS = 100
+MAX_BYTES = 20 * 1024 * 1024
+MAX_DEFECTS = 100
 
 _entry = re.compile(r"(flags|segments)\[(\d+)\]\.?")
 
@@ -97,8 +97,8 @@ def read(raw: bytes, *, name: str, form: str, only_environment: str | None = Non
 
 
 def _decode(raw: bytes) -> str:
-    if len(raw) > LARGEST:
-        raise UnreadableText(Defect(1, f"The file must be at most {LARGEST // 1024**2} MiB."))
+    if len(raw) > MAX_BYTES:
+        raise UnreadableText(Defect(1, f"The file must be at most {MAX_BYTES // 1024**2} MiB."))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -107,8 +107,8 @@ def _decode(raw: bytes) -> str:
 
 
 def _refused(name: str, defects: Sequence[Defect]) -> FileRefused:
-    messages = [f"{name}, line {defect.line}: {defect.message}" for defect in defects[:MOST_DEFECTS]]
-    if (more := len(defects) - MOST_DEFECTS) > 0:
+    messages = [f"{name}, line {defect.line}: {defect.message}" for defect in defects[:MAX_DEFECTS]]
+    if (more := len(defects) - MAX_DEFECTS) > 0:
         messages.append(f"and {more:,} more errors")
     return FileRefused([message.encode(errors="replace").decode() for message in messages])
 

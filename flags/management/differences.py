@@ -15,9 +15,9 @@ from config.change_log.history import find_differences
 from config.documents import Document
 from flags.changes.bulk import Written
 
-_MOST_LINES = 100
+_MAX_LINES = 100
 _SHOWN_ELEMENTS = 5
-_LONGEST_VALUE = 100
+_MAX_VALUE_LENGTH = 100
 _OMITTED = ("id", "key", "states")
 
 
@@ -26,7 +26,7 @@ def lines(written: Sequence[Written]) -> Iterator[str]:
     for entry in written:
         yield f"{'~' if entry.before else '+'} {entry.kind} {entry.key}"
         differences = _differences(entry.before or {}, entry.after)
-        yield from (f"    {line}" for line in islice(differences, _MOST_LINES))
+        yield from (f"    {line}" for line in islice(differences, _MAX_LINES))
         if more := sum(1 for _ in differences):
             yield f"    and {more:,} more differences"
 
@@ -71,4 +71,4 @@ def _moved(mark: str, difference: Mapping[str, Any], name: str) -> Iterator[str]
 
 def _text(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"

@@ -11,7 +11,7 @@ from flags.engine.types import Configuration, Context, Evaluation, Prerequisite
 from flags.usage.attributes import names_read
 from flags.usage.sample import Sample, User
 
-MOST_EXAMPLES = 10
+MAX_EXAMPLES = 10
 
 Assigned = Mapping[str, Mapping[str, str]]
 """The stored variants of users, by user id and by the key of the experiment."""
@@ -84,7 +84,7 @@ def compare(
             lost += any(map(_is_loss, changes))
             own = contexts[0] if members is None else Context(*user, members, at, assigned=variants)
             outsiders += user.user_id not in testers and _is_outside(_evaluate(example.flag, own))
-            if len(examples) < MOST_EXAMPLES:
+            if len(examples) < MAX_EXAMPLES:
                 examples.append(example)
     read = names_read((after.flags[key] for key in flags if key in after.flags), after.segments)
     unknown = read.difference(*(user.attributes for user in sample.users))

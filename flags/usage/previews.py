@@ -22,10 +22,10 @@ from flags.usage.comparison import Preview, compare, count_by_rule, count_on
 from flags.usage.sample import PERIOD, POSITIONS, Sample, User
 from flags.usage.sources import stored_variants
 
-_FEWEST_USERS = 200
-_MOST_PAIRS = 20_000
+_MIN_USERS = 200
+_MAX_PAIRS = 20_000
 """Users and flags that are evaluated before and after a change. It takes less than a second."""
-_MOST_SECONDS = 1.0
+_MAX_SECONDS = 1.0
 
 
 class NoSample(ExplainedEnum):
@@ -120,7 +120,7 @@ def preview_configuration(
     sample = read_sample(environment, at, within)
     if isinstance(sample, NoSample) or not keys:
         return sample if isinstance(sample, NoSample) else NoSample.EMPTY
-    sample = sample.first(max(_FEWEST_USERS, _MOST_PAIRS // len(keys)))
+    sample = sample.first(max(_MIN_USERS, _MAX_PAIRS // len(keys)))
     before = configuration(environment.key)
     experiments = {name for key in keys for own in (before, after) for name in own.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
@@ -215,10 +215,10 @@ def _preview_edit(
         return EditPreview(preview, decided, len(sample.users))
 
     started = clock()
-    asked = ask(sample.first(_FEWEST_USERS))
+    asked = ask(sample.first(_MIN_USERS))
     taken = clock() - started
-    affordable = int(_FEWEST_USERS * _MOST_SECONDS / taken) if taken > 0 else len(sample.users)
-    return ask(sample.first(affordable)) if min(affordable, len(sample.users)) > _FEWEST_USERS else asked
+    affordable = int(_MIN_USERS * _MAX_SECONDS / taken) if taken > 0 else len(sample.users)
+    return ask(sample.first(affordable)) if min(affordable, len(sample.users)) > _MIN_USERS else asked
 
 
 def audiences(environment: Environment, keys: Sequence[str], *, at: datetime, most_pairs: int) -> Audiences | NoSample:
@@ -227,7 +227,7 @@ def audiences(environment: Environment, keys: Sequence[str], *, at: datetime, mo
     if isinstance(sample, NoSample):
         return sample
     known = configuration(environment.key)
-    asked = sample.first(max(_FEWEST_USERS, most_pairs // max(1, len(keys))))
+    asked = sample.first(max(_MIN_USERS, most_pairs // max(1, len(keys))))
     experiments = {name for key in keys for name in known.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
     counts = count_on(asked, known, keys, at=at, assigned=assigned)

@@ -18,7 +18,7 @@ from config.snapshot import revision
 from flags.engine.types import Attributes, Configuration, Context
 from flags.snapshot import configuration
 from flags.usage.attributes import Reader
-from flags.usage.sample import MOST, POSITIONS, position
+from flags.usage.sample import MAX_USERS, POSITIONS, position
 from flags.usage.sources import names_in_use
 
 RENEWED_AFTER = timedelta(hours=1)
@@ -56,8 +56,8 @@ class Notes:
     def add(self, note: Note) -> None:
         self.noted.add(note.user_id)
         self.waiting[note.user_id] = note
-        if len(self.waiting) >= 2 * MOST:  # the database is away: only the lowest can be needed
-            lowest = sorted(self.waiting.values())[: MOST + 1]
+        if len(self.waiting) >= 2 * MAX_USERS:  # the database is away: only the lowest can be needed
+            lowest = sorted(self.waiting.values())[: MAX_USERS + 1]
             self.limit = lowest[-1].position
             self.waiting = {note.user_id: note for note in lowest[:-1]}
             self.note_anew()

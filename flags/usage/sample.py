@@ -15,7 +15,7 @@ from mmh3 import hash as murmur3
 
 POSITIONS = 2**32
 """The number of positions."""
-MOST = 10_000
+MAX_USERS = 10_000
 """The most users of a sample."""
 PERIOD = timedelta(days=7)
 """How long a user who is not seen stays in the sample."""

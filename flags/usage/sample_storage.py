@@ -25,15 +25,15 @@ from flags.models import RecentUser, RecentUserSampling
 from flags.usage.attributes import within_limits
 from flags.usage.previews import complete_limit
 from flags.usage.recent_users import RENEWED_AFTER, Note, Notebook, Notes
-from flags.usage.sample import MOST, PERIOD, POSITIONS
+from flags.usage.sample import MAX_USERS, PERIOD, POSITIONS
 
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 """The most users of an environment that are stored at once, so that nobody waits long for the lock."""
-FEW = MOST // 2
+FEW = MAX_USERS // 2
 """The limit is raised if the sample has fewer users than this."""
-_WANTED = MOST * 4 // 5
+_WANTED = MAX_USERS * 4 // 5
 """The number of users that a raised limit should lead to."""
 _BETWEEN_CLEANINGS = timedelta(days=1)
 
@@ -66,7 +66,7 @@ class Storage:
             self.prepare()
             self._clean(now)
             if settings.RECENT_USERS:
-                for notes, taken in self._notebook.take(MOST_AT_ONCE):
+                for notes, taken in self._notebook.take(MAX_AT_ONCE):
                     self._store(notes, taken, now)
         except (Error, OSError) as error:
             self._outages.fail(error)
@@ -131,10 +131,10 @@ def _rows(sampling: RecentUserSampling, notes: Sequence[Note], names: Collection
 def _bound(sampling: RecentUserSampling, now: datetime) -> None:
     """Lower the limit if the sample has too many users, and delete those above it."""
     users = RecentUser.objects.filter(environment=sampling.environment_id)
-    if users.count() <= MOST:
+    if users.count() <= MAX_USERS:
         return
     users.filter(seen_at__lt=now - PERIOD).delete()
-    first_beyond = users.order_by("position").values_list("position", flat=True)[MOST : MOST + 1]
+    first_beyond = users.order_by("position").values_list("position", flat=True)[MAX_USERS : MAX_USERS + 1]
     for limit in first_beyond:
         users.filter(position__gte=limit).delete()
         sampling.limit = limit

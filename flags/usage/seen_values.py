@@ -14,10 +14,10 @@ from flags.snapshot import configuration
 from flags.usage.sample import PERIOD
 from flags.usage.sources import names_in_use
 
-_MOST_USERS = 1_000
-_MOST_NAMES = 200
-_MOST_VALUES = 20
-_LONGEST = 100
+_MAX_USERS = 1_000
+_MAX_NAMES = 200
+_MAX_VALUES = 20
+_MAX_LENGTH = 100
 
 
 def seen_values(environment: Environment, now: datetime) -> Mapping[str, Sequence[str]]:
@@ -32,14 +32,14 @@ def seen_values(environment: Environment, now: datetime) -> Mapping[str, Sequenc
     for attributes in _attributes(environment, now):
         for name, value in attributes.items():
             counts.setdefault(name, Counter()).update(set(_texts(value)))
-    return {name: _usual(counts[name]) for name in sorted(counts)[:_MOST_NAMES]}
+    return {name: _usual(counts[name]) for name in sorted(counts)[:_MAX_NAMES]}
 
 
 def _attributes(environment: Environment, now: datetime) -> Sequence[Mapping[str, object]]:
     if not settings.RECENT_USERS:
         return ()
     users = RecentUser.objects.filter(environment=environment, seen_at__gte=now - PERIOD)
-    return list(users.order_by("position").values_list("attributes", flat=True)[:_MOST_USERS])
+    return list(users.order_by("position").values_list("attributes", flat=True)[:_MAX_USERS])
 
 
 def _texts(value: object) -> list[str]:
@@ -48,10 +48,10 @@ def _texts(value: object) -> list[str]:
         return [text for element in value if not isinstance(element, list) for text in _texts(element)]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return []
-    return [text] if 0 < len(text := str(value)) <= _LONGEST else []
+    return [text] if 0 < len(text := str(value)) <= _MAX_LENGTH else []
 
 
 def _usual(counts: Counter[str]) -> list[str]:
-    is_shared = len(counts) > _MOST_VALUES
+    is_shared = len(counts) > _MAX_VALUES
     by_number = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [text for text, number in by_number[:_MOST_VALUES] if number > 1 or not is_shared]
+    return [text for text, number in by_number[:_MAX_VALUES] if number > 1 or not is_shared]

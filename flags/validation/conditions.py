@@ -31,13 +31,13 @@ from flags.validation.shapes import (
     check_text,
 )
 
-MOST_CONDITIONS = 100
-MOST_OPERANDS = 1_000
-_LONGEST_PATTERN = 1_000
+MAX_CONDITIONS = 100
+MAX_OPERANDS = 1_000
+_MAX_PATTERN_LENGTH = 1_000
 _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 
-def check_scalars(value: object, field: str, most: int = MOST_OPERANDS) -> Iterator[Detail]:
+def check_scalars(value: object, field: str, most: int = MAX_OPERANDS) -> Iterator[Detail]:
     """Accept 1 to `most` strings, numbers and booleans."""
     noun = "strings, numbers or booleans"
     return check_list(value, field, least=1, most=most, noun=noun, check=check_scalar)
@@ -48,8 +48,8 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
     yield from check_text(value, field)
     if not isinstance(value, str) or not value:
         return
-    if len(value) > _LONGEST_PATTERN:
-        yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {_LONGEST_PATTERN:,} characters.")
+    if len(value) > _MAX_PATTERN_LENGTH:
+        yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {_MAX_PATTERN_LENGTH:,} characters.")
         return
     try:
         for ignore_case in (False, True):  # a pattern that ignores case compiles to a larger program
@@ -76,7 +76,7 @@ def check_version(value: object, field: str) -> Iterator[Detail]:
 def check_networks(value: object, field: str) -> Iterator[Detail]:
     """Accept an IP network in CIDR notation, or a list of 1 to 1,000 of them."""
     if isinstance(value, list):
-        return check_list(value, field, least=1, most=MOST_OPERANDS, noun="networks", check=_check_network)
+        return check_list(value, field, least=1, most=MAX_OPERANDS, noun="networks", check=_check_network)
     return _check_network(value, field)
 
 
@@ -110,14 +110,14 @@ class OperandField:
 
 
 def _list_of(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": schema, "minItems": 1, "maxItems": MOST_OPERANDS}
+    return {"type": "array", "items": schema, "minItems": 1, "maxItems": MAX_OPERANDS}
 
 
 _SCALAR = {"type": ["string", "number", "boolean"]}
 _PATTERN = {
     "type": "string",
     "minLength": 1,
-    "maxLength": _LONGEST_PATTERN,
+    "maxLength": _MAX_PATTERN_LENGTH,
     "description": "A regular expression of RE2. It may match anywhere in the attribute, unless `^` and `$` anchor it.",
 }
 _RELATIVE_TIME = {"type": "string", "pattern": "^[+-][0-9]{1,5}[smhdw]$"}
@@ -147,7 +147,7 @@ OPERANDS: Mapping[Operand, OperandField] = {
 
 def check_conditions(value: object, field: str) -> Iterator[Detail]:
     """Accept a list of at most 100 conditions."""
-    return check_list(value, field, least=0, most=MOST_CONDITIONS, noun="conditions", check=_check_condition)
+    return check_list(value, field, least=0, most=MAX_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def _check_attribute(value: object, field: str) -> Iterator[Detail]:

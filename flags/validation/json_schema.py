@@ -24,10 +24,10 @@ from flags.validation.conditions import check_pattern
 from flags.validation.shapes import echo
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MOST_SUBSCHEMAS = 200
-_DEEPEST = 30
-_MOST_STEPS = 100_000
-_MOST_MESSAGES = 5
+_MAX_SUBSCHEMAS = 200
+_MAX_DEPTH = 30
+_MAX_STEPS = 100_000
+_MAX_MESSAGES = 5
 
 _HOLD_ONE = ("additionalProperties", "propertyNames", "items", "contains", "not", "if", "then", "else")
 _HOLD_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -44,16 +44,16 @@ _definition = re.compile(r"#/\$defs/([A-Za-z0-9._-]+)", re.ASCII)
 
 def check_schema(schema: dict[str, Any]) -> Iterator[Detail]:
     """Accept a schema of the keywords above, whose references all lead to its own `$defs`."""
-    subschemas = list(islice(_walk(schema, "schema"), _MOST_SUBSCHEMAS + 1))
-    if len(subschemas) > _MOST_SUBSCHEMAS or max(depth for _, _, depth in subschemas) > _DEEPEST:
-        message = f"Must have at most {_MOST_SUBSCHEMAS} schemas, nested at most {_DEEPEST} deep."
+    subschemas = list(islice(_walk(schema, "schema"), _MAX_SUBSCHEMAS + 1))
+    if len(subschemas) > _MAX_SUBSCHEMAS or max(depth for _, _, depth in subschemas) > _MAX_DEPTH:
+        message = f"Must have at most {_MAX_SUBSCHEMAS} schemas, nested at most {_MAX_DEPTH} deep."
         yield Detail("schema", DetailCode.OUT_OF_RANGE, message)
         return
     details = [detail for subschema, field, _ in subschemas for detail in _check_keywords(subschema, field, schema)]
     yield from details
     if details:
         return
-    for error in islice(_metaschema.iter_errors(schema), _MOST_MESSAGES):
+    for error in islice(_metaschema.iter_errors(schema), _MAX_MESSAGES):
         yield Detail(_path("schema", error.absolute_path), DetailCode.INVALID_VALUE, f"{error.message[:200]}.")
 
 
@@ -67,14 +67,14 @@ def check_values(schema: dict[str, Any], values: Mapping[str, object]) -> Iterat
     except RecursionError:
         yield Detail("schema", DetailCode.INVALID_VALUE, "Must not refer to itself.")
         return
-    if steps > _MOST_STEPS:
+    if steps > _MAX_STEPS:
         yield Detail(
             "schema", DetailCode.OUT_OF_RANGE, "Must be simpler: checking these values would take too many steps."
         )
         return
     validator = _Validator(schema, registry=Registry())
     for field, value in values.items():
-        for error in islice(validator.iter_errors(value), _MOST_MESSAGES):
+        for error in islice(validator.iter_errors(value), _MAX_MESSAGES):
             message = f"Does not meet the schema: {error.message[:200]}."
             yield Detail(_path(field, error.absolute_path), DetailCode.INVALID_VALUE, message)
 

@@ -14,12 +14,12 @@ from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Flag, Segment
 from flags.validation.conditions import check_conditions
 from flags.validation.rules import check_rules, check_user_ids
-from flags.validation.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object, variant_keys
+from flags.validation.shapes import MAX_VARIANTS, check_distinct, check_key, check_list, check_object, variant_keys
 from flags.validation.values import check_values
 
 FLAG, SEGMENT = "flag", "segment"
-MOST_PREREQUISITES = 20
-MOST_USER_IDS = 100_000
+MAX_PREREQUISITES = 20
+MAX_USER_IDS = 100_000
 
 
 def parse_flag(document: Mapping[str, Any]) -> Flag:
@@ -90,7 +90,7 @@ def _check_flag(document: Mapping[str, Any]) -> Iterator[Detail]:
 
 def _check_prerequisites(value: object) -> Iterator[Detail]:
     check, noun = _check_prerequisite, "prerequisites"
-    details = list(check_list(value, "prerequisites", least=0, most=MOST_PREREQUISITES, noun=noun, check=check))
+    details = list(check_list(value, "prerequisites", least=0, most=MAX_PREREQUISITES, noun=noun, check=check))
     yield from details
     if not details and isinstance(value, list):
         flags = [prerequisite["flag"] for prerequisite in value]
@@ -103,7 +103,7 @@ def _check_prerequisite(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
-    details = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun="keys of variants", check=check_key))
+    details = list(check_list(value, field, least=1, most=MAX_VARIANTS, noun="keys of variants", check=check_key))
     yield from details
     if not details and isinstance(value, list):
         yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
@@ -111,4 +111,4 @@ def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
 
 def _check_segment(document: Mapping[str, Any]) -> Iterator[Detail]:
     yield from check_conditions(document.get("conditions", []), "conditions")
-    yield from check_user_ids(document.get("userIds", []), "userIds", least=0, most=MOST_USER_IDS)
+    yield from check_user_ids(document.get("userIds", []), "userIds", least=0, most=MAX_USER_IDS)

@@ -9,9 +9,9 @@ from config.answers import KEY, MOMENT, NAME, reference
 from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
 from flags.engine.types import RuleType
-from flags.validation.conditions import MOST_CONDITIONS, check_conditions
+from flags.validation.conditions import MAX_CONDITIONS, check_conditions
 from flags.validation.shapes import (
-    MOST_VARIANTS,
+    MAX_VARIANTS,
     Check,
     Field,
     check_boolean,
@@ -31,12 +31,12 @@ from flags.validation.shapes import (
     variant_keys,
 )
 
-MOST_RULES = 200
-MOST_RULE_USER_IDS = 10_000
-MOST_RAMP_STEPS = 100
-MOST_RANGES = 10
-MOST_COMMENT = 1_000
-MOST_FORCED = 1_000
+MAX_RULES = 200
+MAX_RULE_USER_IDS = 10_000
+MAX_RAMP_STEPS = 100
+MAX_RANGES = 10
+MAX_COMMENT_LENGTH = 1_000
+MAX_FORCED = 1_000
 _EXPERIMENT_VARIANT = '{"key": "treatment", "weight": 50, "serves": true}'
 
 
@@ -47,10 +47,10 @@ def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iter
         is_of_experiment = isinstance(rule, dict) and rule.get("type") == RuleType.EXPERIMENT
         return (check_experiment_rule if is_of_experiment else _check_rule)(rule, rule_field, variants)
 
-    return check_list(value, field, least=0, most=MOST_RULES, noun="rules", check=check)
+    return check_list(value, field, least=0, most=MAX_RULES, noun="rules", check=check)
 
 
-def check_user_ids(value: object, field: str, *, least: int = 1, most: int = MOST_RULE_USER_IDS) -> Iterator[Detail]:
+def check_user_ids(value: object, field: str, *, least: int = 1, most: int = MAX_RULE_USER_IDS) -> Iterator[Detail]:
     """Accept a list of `least` to `most` distinct user ids."""
     yield from check_list(value, field, least=least, most=most, noun="user ids", check=check_name)
     if isinstance(value, list) and least <= len(value) <= most:
@@ -63,8 +63,8 @@ def _check_rule_type(value: object, field: str) -> Iterator[Detail]:
 
 def _check_comment(value: object, field: str) -> Iterator[Detail]:
     yield from check_text(value, field)
-    if isinstance(value, str) and len(value) > MOST_COMMENT:
-        yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {MOST_COMMENT:,} characters.")
+    if isinstance(value, str) and len(value) > MAX_COMMENT_LENGTH:
+        yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {MAX_COMMENT_LENGTH:,} characters.")
 
 
 def _check_ramp(value: object, field: str) -> Iterator[Detail]:
@@ -73,7 +73,7 @@ def _check_ramp(value: object, field: str) -> Iterator[Detail]:
         example = '{"at": "2026-01-31T12:00:00Z", "percentage": 10}'
         return check_object(step, step_field, checks=checks, required=checks, example=example)
 
-    details = list(check_list(value, field, least=1, most=MOST_RAMP_STEPS, noun="steps", check=check_step))
+    details = list(check_list(value, field, least=1, most=MAX_RAMP_STEPS, noun="steps", check=check_step))
     yield from details
     if details or not isinstance(value, list):
         return
@@ -88,7 +88,7 @@ def _check_ranges(value: object, field: str) -> Iterator[Detail]:
     def check_range(part: object, part_field: str) -> Iterator[Detail]:
         return check_part(part, part_field, "salt", check_name)
 
-    return check_list(value, field, least=1, most=MOST_RANGES, noun="ranges", check=check_range)
+    return check_list(value, field, least=1, most=MAX_RANGES, noun="ranges", check=check_range)
 
 
 def _check_split(value: object, field: str) -> Iterator[Detail]:
@@ -98,7 +98,7 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
         return check_object(part, part_field, checks=checks, required=checks, example=example)
 
     noun = "variants with weights"
-    details = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun=noun, check=check_part))
+    details = list(check_list(value, field, least=1, most=MAX_VARIANTS, noun=noun, check=check_part))
     yield from details
     if details or not isinstance(value, list):
         return
@@ -115,7 +115,7 @@ PERCENTAGE: dict[str, Any] = {
     "description": "The share of the audience that the rule matches, in percent. Default: 100, or "
     "0 before the first step of a `ramp`.",
 }
-CONDITIONS: dict[str, Any] = {"type": "array", "items": reference("Condition"), "maxItems": MOST_CONDITIONS}
+CONDITIONS: dict[str, Any] = {"type": "array", "items": reference("Condition"), "maxItems": MAX_CONDITIONS}
 _COMMON: Mapping[str, Field] = {
     "type": Field(_check_rule_type, {"type": "string", "enum": [str(kind) for kind in RuleType]}),
     "name": Field(check_name, {**NAME, "description": "The name of the rule, for people."}),
@@ -124,7 +124,7 @@ _COMMON: Mapping[str, Field] = {
         {
             "type": "string",
             "minLength": 1,
-            "maxLength": MOST_COMMENT,
+            "maxLength": MAX_COMMENT_LENGTH,
             "description": "Why the rule is as it is, for people. It changes nothing.",
         },
     ),
@@ -157,7 +157,7 @@ _COMMON: Mapping[str, Field] = {
             "type": "array",
             "items": reference("RampStep"),
             "minItems": 1,
-            "maxItems": MOST_RAMP_STEPS,
+            "maxItems": MAX_RAMP_STEPS,
             "description": "Steps in order of time. The percentage of a step applies from its "
             "time on. Before the first step, the percentage of the rule applies, or 0.",
         },
@@ -168,7 +168,7 @@ _COMMON: Mapping[str, Field] = {
             "type": "array",
             "items": reference("BucketRange"),
             "minItems": 1,
-            "maxItems": MOST_RANGES,
+            "maxItems": MAX_RANGES,
             "description": "Ranges of buckets, each under a salt of its own. The user must be in all of them, besides "
             "the share. They hash what the share hashes.",
         },
@@ -190,7 +190,7 @@ _COMMON: Mapping[str, Field] = {
             "type": "array",
             "items": reference("SplitPart"),
             "minItems": 1,
-            "maxItems": MOST_VARIANTS,
+            "maxItems": MAX_VARIANTS,
             "description": "Distinct variants of the flag, with weights whose sum is above 0. The user's bucket, "
             "hashed with the rule's salt followed by `:variant`, chooses among them.",
         },
@@ -203,7 +203,7 @@ _SPECIAL: Mapping[str, Field] = {
             "type": "array",
             "items": NAME,
             "minItems": 1,
-            "maxItems": MOST_RULE_USER_IDS,
+            "maxItems": MAX_RULE_USER_IDS,
             "uniqueItems": True,
             "description": "The ids of the users in the audience.",
         },
@@ -258,7 +258,7 @@ def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str
     served = [(f"{field}.variant", rule.get("variant"))]
     split = rule.get("split")
     # A split that is too long is refused for its length alone.
-    for index, part in enumerate(split if isinstance(split, list) and len(split) <= MOST_VARIANTS else ()):
+    for index, part in enumerate(split if isinstance(split, list) and len(split) <= MAX_VARIANTS else ()):
         served.append((f"{field}.split[{index}].variant", part.get("variant") if isinstance(part, dict) else None))
     for variant_field, key in served:
         if isinstance(key, str) and key not in variants:
@@ -312,8 +312,8 @@ def check_forced(value: object, field: str, variants: Collection[str]) -> Iterat
         yield Detail(
             field, DetailCode.INVALID_TYPE, 'Must be an object of variants by user id, such as {"qa-1": "green"}.'
         )
-    elif len(value) > MOST_FORCED:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_FORCED:,} users.")
+    elif len(value) > MAX_FORCED:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have at most {MAX_FORCED:,} users.")
     else:
         for user_id, variant in value.items():
             user_field = f"{field}.{echo(user_id)}"
@@ -337,7 +337,7 @@ def _check_experiment_variants(value: object, field: str, served: Collection[str
         checks: Mapping[str, Check] = {"key": check_key, "weight": check_weight, "serves": check_serves}
         return check_object(variant, variant_field, checks=checks, required=checks, example=_EXPERIMENT_VARIANT)
 
-    details = list(check_list(value, field, least=2, most=MOST_VARIANTS, noun="variants", check=check_variant))
+    details = list(check_list(value, field, least=2, most=MAX_VARIANTS, noun="variants", check=check_variant))
     yield from details
     if not details and isinstance(value, list):
         keys = [variant["key"] for variant in value]

@@ -29,8 +29,8 @@ class Field:
 
 
 ECHOED = 50
-MOST_VARIANTS = 50
-MOST_WEIGHT = 1_000_000_000
+MAX_VARIANTS = 50
+MAX_WEIGHT = 1_000_000_000
 _SHOWN_VARIANTS = 5
 
 
@@ -190,8 +190,8 @@ def check_percentage(value: object, field: str) -> Iterator[Detail]:
 def check_weight(value: object, field: str) -> Iterator[Detail]:
     """Accept a number from 0 to a billion."""
     yield from check_number(value, field)
-    if is_number(value) and not 0 <= value <= MOST_WEIGHT:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MOST_WEIGHT:,}.")
+    if is_number(value) and not 0 <= value <= MAX_WEIGHT:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MAX_WEIGHT:,}.")
 
 
 def check_weights(weights: Sequence[Number], field: str) -> Iterator[Detail]:
@@ -204,7 +204,7 @@ def check_weights(weights: Sequence[Number], field: str) -> Iterator[Detail]:
 
 def variant_keys(variants: Any) -> list[str]:
     """Return the keys of variants as far as they are well-formed, which other checks require."""
-    entries = variants[:MOST_VARIANTS] if isinstance(variants, list) else ()
+    entries = variants[:MAX_VARIANTS] if isinstance(variants, list) else ()
     keys = (entry.get("key") for entry in entries if isinstance(entry, Mapping))
     return [key for key in keys if isinstance(key, str)]
 

@@ -11,7 +11,7 @@ from flags.engine.compiling import with_served_variants
 from flags.engine.types import ValueType
 from flags.validation import json_schema
 from flags.validation.shapes import (
-    MOST_VARIANTS,
+    MAX_VARIANTS,
     Check,
     check_boolean,
     check_choice,
@@ -23,7 +23,7 @@ from flags.validation.shapes import (
     echo,
 )
 
-_LARGEST_VALUE = 32 * 1024
+_MAX_VALUE_BYTES = 32 * 1024
 
 
 def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
@@ -58,7 +58,7 @@ def _check_variants(value: object, value_type: object) -> Iterator[Detail]:
         checks: Mapping[str, Check] = {"key": check_key, "value": check_value}
         return check_object(variant, field, checks=checks, required=checks, example='{"key": "blue", "value": "#00f"}')
 
-    details = list(check_list(value, "variants", least=1, most=MOST_VARIANTS, noun="variants", check=check_variant))
+    details = list(check_list(value, "variants", least=1, most=MAX_VARIANTS, noun="variants", check=check_variant))
     yield from details
     if not details and isinstance(value, list):
         keys = [variant["key"] for variant in value]
@@ -80,7 +80,7 @@ def _check_object(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_size(value: object, field: str) -> Iterator[Detail]:
-    if len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")) > _LARGEST_VALUE:
+    if len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")) > _MAX_VALUE_BYTES:
         yield Detail(field, DetailCode.TOO_LONG, "Must be at most 32 KiB as JSON.")
 
 

@@ -61,7 +61,7 @@ def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit,
 def test_draft__flag_among_many__is_typed_and_serves_its_own_variants(
     visit: Visit, production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", 1)
+    monkeypatch.setattr(known_flags, "MAX_IN_A_PAGE", 1)
     variants = [{"key": "old", "value": "a"}, {"key": "new", "value": "b"}]
     FlagFactory(key="text", type="string", variants=variants)
     FlagFactory(key="text-2")

@@ -95,7 +95,7 @@ def test_prerequisite__is_chosen_with_the_variants_that_will_do(visit: Visit) ->
 def test_prerequisite__among_many_flags__is_typed_and_known_once_it_is_complete(
     visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", 1)
+    monkeypatch.setattr(known_flags, "MAX_IN_A_PAGE", 1)
     flag_in_production(key="payments", type="string", variants=COLOURS)
     flag_in_production(key="payments-new")
     flag, page = flag_in_production(), visit.page

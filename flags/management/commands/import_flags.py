@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from config.errors import ValidationFailed
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment
-from flags.files.importing import LARGEST, FileRefused, import_content, read
+from flags.files.importing import MAX_BYTES, FileRefused, import_content, read
 from flags.files.syntax import FORMS, form_of
 from flags.management.differences import lines, summary
 
@@ -49,10 +49,10 @@ class Command(OperatorCommand):
 def _bytes_of(file: str) -> bytes:
     """Return the bytes of the file. Of a file that is too large, return one byte more than the limit."""
     if file == STANDARD:
-        return sys.stdin.buffer.read(LARGEST + 1)
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         with Path(file).open("rb") as opened:
-            return opened.read(LARGEST + 1)
+            return opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.") from error
 

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.lifecycle.changes import new_design
 from experiments.models.design_checks import check_design
-from flags.validation.rules import MOST_FORCED
+from flags.validation.rules import MAX_FORCED
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 SERVES = {"control": "old", "green": "new"}
@@ -29,7 +29,7 @@ def problems(**values: Any) -> list[tuple[str, str]]:
         {"group": {"key": "checkout", "from": 0, "to": 100}},
         {"group": {"key": "checkout", "from": 99.999, "to": 100}},
         {"forced_variants": {"qa-1": "green", "🙂": "control"}},
-        {"forced_variants": {f"u{at}": "green" for at in range(MOST_FORCED)}},
+        {"forced_variants": {f"u{at}": "green" for at in range(MAX_FORCED)}},
         {"flag": {"key": "f", "serves": SERVES}},
         {"flag": {"key": "f", "serves": {"control": False, "green": True}}},
         {"planned_size": 1},

@@ -135,7 +135,7 @@ def test_preview__takes_few_queries(flag: Flag, django_assert_max_num_queries: A
 def test_preview__that_would_take_long__asks_fewer_users_and_says_so(
     production: Environment, flag: Flag, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(previews, "_FEWEST_USERS", 2)
+    monkeypatch.setattr(previews, "_MIN_USERS", 2)
     snapshot.refresh()
 
     def ask_with(clock: Any) -> EditPreview:

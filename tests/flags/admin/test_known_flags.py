@@ -38,7 +38,7 @@ def test_form__more_flags_than_a_page_may_have__says_where_to_ask(
     for page in ["flags_flag_change", "experiments_experiment_change"]:
         for most, holds_flags in [(2, False), (3, True)]:
             with undone(subtests, page=page, most=most, holds_flags=holds_flags):
-                monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", most)
+                monkeypatch.setattr(known_flags, "MAX_IN_A_PAGE", most)
                 named = FlagFactory(key="a") if page == "flags_flag_change" else ExperimentFactory(key="e")
                 text = client.get(reverse(f"admin:{page}", args=[named.pk])).content.decode()
                 assert ('id="hy-flags"' in text, 'id="hy-flag-search"' in text) == (holds_flags, not holds_flags)
@@ -57,7 +57,7 @@ def test_known_flags__by_a_text__are_those_whose_key_contains_it() -> None:
 
 @pytest.mark.usefixtures("_flags")
 def test_known_flags__more_than_are_answered__begin_with_the_one_of_that_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_flags, "MOST_FOUND", 1)
+    monkeypatch.setattr(known_flags, "MAX_FOUND", 1)
     FlagFactory(key="a-checkout")
     assert found("checkout") == ["checkout", "a-checkout"]
 

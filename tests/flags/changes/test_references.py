@@ -12,7 +12,7 @@ from django.db import connection
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from flags.changes.flag_changes import archive_flag, create_flag, restore_flag, update_flag
-from flags.changes.references import LONGEST_CHAIN, check_flag
+from flags.changes.references import MAX_CHAIN_LENGTH, check_flag
 from flags.changes.segment_changes import create_segment, delete_segment, update_segment
 from flags.models import Flag, Segment
 from tests.conftest import ACTOR, NOON
@@ -203,9 +203,9 @@ def test_flag__two_ways_to_the_same_flag__are_no_circle() -> None:
 
 @pytest.mark.parametrize(("write", "field"), [(flag, "prerequisites[0].flag"), (segment, "conditions[0].value")])
 def test_chain__one_too_many__is_refused_with_the_whole_chain(write: Any, field: str) -> None:
-    keys = [f"x{at}" for at in range(LONGEST_CHAIN + 1)]
+    keys = [f"x{at}" for at in range(MAX_CHAIN_LENGTH + 1)]
     write(keys[0])
-    for at in range(1, LONGEST_CHAIN):
+    for at in range(1, MAX_CHAIN_LENGTH):
         write(keys[at], keys[at - 1])
 
     detail = refusal(write, keys[-1], keys[-2])
@@ -214,7 +214,7 @@ def test_chain__one_too_many__is_refused_with_the_whole_chain(write: Any, field:
 
 
 def test_chain__lengthened_in_the_middle__counts_who_asks_and_who_is_asked() -> None:
-    half = LONGEST_CHAIN // 2
+    half = MAX_CHAIN_LENGTH // 2
     for name in "lr":
         flag(f"{name}0")
         for at in range(1, half):
@@ -224,7 +224,7 @@ def test_chain__lengthened_in_the_middle__counts_who_asks_and_who_is_asked() -> 
 
     detail = refusal(require, "r0", {"flag": "more"})
     assert detail[:2] == ("prerequisites[0].flag", "out_of_range")
-    assert f"chain of {LONGEST_CHAIN + 1} flags, l{half - 1} → " in detail[2]
+    assert f"chain of {MAX_CHAIN_LENGTH + 1} flags, l{half - 1} → " in detail[2]
 
 
 # what is needed stays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flags.files.importing import LARGEST, MOST_DEFECTS, File, FileRefused, read
+from flags.files.importing import MAX_BYTES, MAX_DEFECTS, File, FileRefused, read
 
 WRONG = """\
 version: 2
@@ -106,7 +106,7 @@ def test_read__text_that_cannot_be_taken__is_refused(subtests: pytest.Subtests) 
         (b"version: 1\nflags: \xff", "f, line 2: The file is not UTF-8."),
         (b"a: 1\na: 2\na: 3", 'f, line 2: The name "a" appears twice in the same object; remove one of them.'),
         (b'a: "\\ud83d"', "f, line 1: "),
-        (b"a" * (LARGEST + 1), "f, line 1: The file must be at most 20 MiB."),
+        (b"a" * (MAX_BYTES + 1), "f, line 1: The file must be at most 20 MiB."),
         (b"a: &a\n  b: [*a]", "f, line 1: The anchor &a"),
     ]:
         with subtests.test(raw=raw):
@@ -139,5 +139,5 @@ def test_read__byte_order_mark__is_no_part_of_the_text() -> None:
 def test_refused__hundreds_of_defects__are_counted_after_the_first() -> None:
     text = "version: 1\nflags:\n" + "  - key: '-'\n" * 250
     found = errors_of(read_yaml(text))
-    assert len(found) == MOST_DEFECTS + 1
-    assert found[-1] == f"and {2 * 250 - 1 - MOST_DEFECTS} more errors"
+    assert len(found) == MAX_DEFECTS + 1
+    assert found[-1] == f"and {2 * 250 - 1 - MAX_DEFECTS} more errors"

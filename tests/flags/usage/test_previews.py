@@ -14,7 +14,7 @@ from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.evaluation import evaluate
 from flags.engine.types import Configuration, Context
 from flags.snapshot import configuration
-from flags.usage.comparison import MOST_EXAMPLES, compare
+from flags.usage.comparison import MAX_EXAMPLES, compare
 from flags.usage.previews import NoSample, preview_changes
 from flags.usage.sample import Sample, User, position
 from tests.conftest import NOON
@@ -86,7 +86,7 @@ def test_compare__any_change__counts_what_one_by_one_would() -> None:
         expected = [user.user_id for user in users.users if _differs(user, before, after)]
         preview = compare(users, before=before, after=after, flags=["f"], at=NOON)
         assert (preview.users, preview.changed) == (300, len(expected)), name
-        assert [example.user_id for example in preview.examples] == expected[:MOST_EXAMPLES], name
+        assert [example.user_id for example in preview.examples] == expected[:MAX_EXAMPLES], name
         assert (preview.all_users, preview.since) == (600, NOON - timedelta(days=3)), name
         assert preview.share == len(expected) / 300, name
         assert (name in ("reason alone", "nothing")) is not expected, name
@@ -116,7 +116,7 @@ def test_compare__examples__say_what_users_see_before_and_after() -> None:
     assert {(example.before, example.after.enabled if example.after else None) for example in preview.examples} == {
         (None, True)
     }
-    assert len(preview.examples) == MOST_EXAMPLES
+    assert len(preview.examples) == MAX_EXAMPLES
 
 
 def test_compare__attribute_that_no_user_has__is_named() -> None:

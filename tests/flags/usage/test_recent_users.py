@@ -91,7 +91,7 @@ def test_see__user_at_the_limit_or_above__is_not_noted(production: Environment) 
 def test_see__more_users_than_a_sample_has__keeps_the_lowest(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent_users, "MOST", 500)
+    monkeypatch.setattr(recent_users, "MAX_USERS", 500)
     notebook = prepared()
     for number, user_id in enumerate(IDS):
         notebook.see(production, user_id, {}, NOON)

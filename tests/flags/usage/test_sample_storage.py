@@ -32,10 +32,10 @@ IDS = [f"user-{number}" for number in range(6_000)]
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let samples have at most 500 users."""
-    monkeypatch.setattr(recent_users, "MOST", 500)
+    monkeypatch.setattr(recent_users, "MAX_USERS", 500)
     monkeypatch.setattr(recent_users, "FEW", 250)
     monkeypatch.setattr(recent_users, "_WANTED", 400)
-    monkeypatch.setattr("flags.usage.recent_users.MOST", 500)
+    monkeypatch.setattr("flags.usage.recent_users.MAX_USERS", 500)
 
 
 def sample_of(environment: Environment, now: Any = NOON) -> Sample:
@@ -88,7 +88,7 @@ def test_store__by_many_workers_at_once__never_exceeds_the_bound(threads: Thread
             storage.store()
             assert RecentUser.objects.count() <= 500
 
-    with time_machine.travel(NOON, tick=True), mock.patch.object(recent_users, "MOST_AT_ONCE", 100):
+    with time_machine.travel(NOON, tick=True), mock.patch.object(recent_users, "MAX_AT_ONCE", 100):
         for call in [threads.start(work, seed) for seed in range(4)]:
             call.result()
     seen = {user_id for seed in range(4) for user_id in random.Random(seed).sample(IDS, 3000)}
@@ -157,7 +157,7 @@ def test_store__worker_that_stores_later_what_it_saw_earlier__adds_to_the_sample
 def test_store__many_users__takes_one_statement_to_read_and_one_to_write(
     production: Environment, django_assert_max_num_queries: Any
 ) -> None:
-    notes = [note(user_id, plan="pro") for user_id in IDS[: recent_users.MOST_AT_ONCE]]
+    notes = [note(user_id, plan="pro") for user_id in IDS[: recent_users.MAX_AT_ONCE]]
     with django_assert_max_num_queries(10) as queries:  # of which six find or make the row of the environment
         store(production, *notes)
     assert sum('INTO "flags_recentuser"' in sql or "INTO flags_recentuser" in sql for sql in sqls(queries)) == 1
@@ -277,7 +277,7 @@ def test_store__database_away__keeps_the_users_and_logs_it_once(
 def test_store__database_away_for_long__remembers_a_bounded_number_of_users(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flags.usage.recent_users.MOST", 500)
+    monkeypatch.setattr("flags.usage.recent_users.MAX_USERS", 500)
     notebook = prepared()
     storage = Storage(notebook)
     with (

@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 import httpx
 
 STREAMS = "/ofrep/v1/streams/"
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_LONGEST_ASKED = 3_600.0
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
+_MAX_ASKED_PAUSE = 3_600.0
 
 # Its own, because applications seed the one of the module, and expect the same numbers again.
 _random = SystemRandom()
@@ -58,14 +58,14 @@ class Api:
 
 def pause_after(failures: int, response: httpx.Response | None = None) -> float:
     """Return the seconds to wait before the next attempt: longer after each failure, and never the same for all."""
-    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
+    longest = min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
     return max(_random.uniform(longest / 2, longest), retry_after(response))
 
 
 def retry_after(response: httpx.Response | None) -> float:
     """Return the seconds that `Retry-After` of an answer asks for, at most an hour, or 0."""
     text = "" if response is None else response.headers.get("Retry-After", "")
-    return min(_LONGEST_ASKED, float(text)) if text.isascii() and text.isdigit() else 0.0
+    return min(_MAX_ASKED_PAUSE, float(text)) if text.isascii() and text.isdigit() else 0.0
 
 
 def _version() -> str:

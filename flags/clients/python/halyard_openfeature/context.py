@@ -10,8 +10,8 @@ from typing import Any
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import InvalidContextError
 
-MOST_LEVELS = 8
-LONGEST_KEY = 200
+MAX_LEVELS = 8
+MAX_KEY_LENGTH = 200
 _NEED_NO_COPY = frozenset({str, int, bool, type(None)})
 
 
@@ -40,8 +40,8 @@ def _read_key(key: object) -> str:
         return ""
     if not isinstance(key, str):
         raise InvalidContextError("The targeting key must be a string.")
-    if len(key) > LONGEST_KEY:
-        raise InvalidContextError(f"The targeting key must have at most {LONGEST_KEY} characters.")
+    if len(key) > MAX_KEY_LENGTH:
+        raise InvalidContextError(f"The targeting key must have at most {MAX_KEY_LENGTH} characters.")
     if not key.isascii() or "\0" in key:
         _require_text(key)
     return key
@@ -69,8 +69,8 @@ def _plain(value: Any, level: int = 1) -> Any:
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return aware.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if level > MOST_LEVELS:
-        raise InvalidContextError(f"The evaluation context has more than {MOST_LEVELS} levels, or contains itself.")
+    if level > MAX_LEVELS:
+        raise InvalidContextError(f"The evaluation context has more than {MAX_LEVELS} levels, or contains itself.")
     if isinstance(value, Mapping):
         return {_name(name): _plain(entry, level + 1) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):

@@ -15,7 +15,7 @@ import httpx
 
 from .api import Api, logger, pause_after
 
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 """The most events of a request."""
 _SETTLED = frozenset({202, 400, 413})
 
@@ -25,7 +25,7 @@ class EventQueue:
 
     def __init__(self, api: Api, *, capacity: int, delay: float) -> None:
         self._api, self._capacity, self._delay = api, capacity, delay
-        self._most = MOST_EVENTS
+        self._most = MAX_EVENTS
         self._failures = 0
         self._response: httpx.Response | None = None
         self._warned: set[str] = set()
@@ -57,7 +57,7 @@ class EventQueue:
             return False
         if self._thread is None:
             self._start()
-        if len(self._events) >= MOST_EVENTS and not self._failures:
+        if len(self._events) >= MAX_EVENTS and not self._failures:
             self._wake.set()
         return True
 
@@ -135,7 +135,7 @@ class EventQueue:
         if spoils_all and len(batch) > 1:
             self._most = len(batch) // 2  # until the event that spoils the others is alone
             return
-        self._most = MOST_EVENTS if status == 202 else self._most
+        self._most = MAX_EVENTS if status == 202 else self._most
         refused = error or next(_rejections(answer), None)
         if refused:
             self.warn("rejected", f"Events were rejected and dropped: {refused.get('message')}")

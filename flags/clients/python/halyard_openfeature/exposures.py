@@ -14,8 +14,8 @@ from .events import EventQueue
 EVENT = "experiment_exposure"
 last_user: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("last_user", default=("", {}))
 """The user id and the attributes of the last evaluation. The SDK tells hooks nothing of what other hooks changed."""
-_MOST_SEEN = 100_000
-_MOST_ATTRIBUTES, _LONGEST_NAME, _LONGEST_TEXT = 32, 100, 200
+_MAX_SEEN = 100_000
+_MAX_ATTRIBUTES, _MAX_NAME_LENGTH, _MAX_VALUE_LENGTH = 32, 100, 200
 _RESERVED = frozenset({"revenue", "currency", "experimentId", "variant"})
 
 
@@ -45,7 +45,7 @@ class ExposureHook(Hook):
                 f"unknown {experiment}", f"No experiment has the key {experiment!r}: exposures are dropped."
             )
             return
-        if len(self._seen) >= _MOST_SEEN:
+        if len(self._seen) >= _MAX_SEEN:
             self._seen.clear()  # the service counts the earliest exposure of a user, so a second report is harmless
         properties = {**_stored(attributes), "experimentId": experiment, "variant": variant}
         if self._queue.add(self._event, user_id, properties):
@@ -55,18 +55,18 @@ class ExposureHook(Hook):
 def _stored(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what an exposure stores about its user: the first attributes that are texts, numbers or booleans."""
     kept = [(name, value) for name, value in attributes.items() if _is_name(name) and _is_kept(value)]
-    return dict(kept[:_MOST_ATTRIBUTES])
+    return dict(kept[:_MAX_ATTRIBUTES])
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and name not in _RESERVED and _is_kept(name)
+    return 0 < len(name) <= _MAX_NAME_LENGTH and name not in _RESERVED and _is_kept(name)
 
 
 def _is_kept(value: object) -> bool:
     """Return whether an exposure can store this. One text that is not valid would cost the whole event."""
     if not isinstance(value, str):
         return isinstance(value, int | float) and abs(value) < 2**63
-    return len(value) <= _LONGEST_TEXT and "\0" not in value and _is_utf8(value)
+    return len(value) <= _MAX_VALUE_LENGTH and "\0" not in value and _is_utf8(value)
 
 
 def _is_utf8(text: str) -> bool:

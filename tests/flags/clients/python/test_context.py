@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from halyard_openfeature.context import MOST_LEVELS, read_context
+from halyard_openfeature.context import MAX_LEVELS, read_context
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import ErrorCode, InvalidContextError
 
@@ -48,14 +48,14 @@ def test_read__no_context__is_an_anonymous_user() -> None:
 
 
 def test_read__deepest_context__is_taken() -> None:
-    _, attributes = read_context(EvaluationContext("ada", nested(MOST_LEVELS)))
+    _, attributes = read_context(EvaluationContext("ada", nested(MAX_LEVELS)))
 
-    assert attributes == nested(MOST_LEVELS)
+    assert attributes == nested(MAX_LEVELS)
 
 
 def test_read__what_cannot_be_sent__is_an_invalid_context(subtests: pytest.Subtests) -> None:
     for context in [
-        EvaluationContext("ada", nested(MOST_LEVELS + 1)),
+        EvaluationContext("ada", nested(MAX_LEVELS + 1)),
         EvaluationContext("ada", nested(100_000)),
         EvaluationContext("ada", CYCLE),
         EvaluationContext("ada", {"nan": float("nan")}),
