@@ -18,8 +18,7 @@ from config.guide.views import redirect_to_guide, show_page, show_search_index
 from events.api.counts import CountViewSet
 from events.api.erasure import UserViewSet
 from events.api.event_views import EventViewSet
-from experiments.api.checklist_views import ChecklistViewSet
-from experiments.api.experiment_views import ExperimentViewSet
+from experiments.api.experiment_views import ChecklistViewSet, ExperimentViewSet
 from experiments.api.metric_views import MetricViewSet
 from experiments.api.planner_views import PlannerViewSet
 from experiments.api.result_views import ResultViewSet

@@ -12,7 +12,7 @@ from events.recording.ingest import events_stored
 from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
 from experiments.exposures.assignment import record, stored
-from experiments.exposures.recent_users import attributes_read, stored_variants
+from experiments.exposures.queries import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import name_segment_users, open_phases_of_segments
 from experiments.lifecycle.transitions import needed_history

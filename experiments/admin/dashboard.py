@@ -26,8 +26,7 @@ from config.models import Change, Environment
 from config.timestamps import format_timestamp
 from events.admin.stopped import describe_stopped
 from experiments.admin.results.history import describe_briefly
-from experiments.admin.results.panel import build_panel
-from experiments.admin.results.progress import days_left
+from experiments.admin.results.panel import build_panel, days_left
 from experiments.metrics.definition import definition_of, stopped
 from experiments.models import Experiment, Metric, Status
 from experiments.models.plan import remaining_run

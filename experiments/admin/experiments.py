@@ -37,18 +37,18 @@ from experiments.admin.experiment_forms import (
 )
 from experiments.admin.links import Links, links_of
 from experiments.admin.metrics import MetricAdmin, known_metrics
-from experiments.admin.plan_words import describe_plan
 from experiments.admin.planner import PlannerPage
 from experiments.admin.portfolio import PortfolioPage
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.panel import Panel, build_panel
 from experiments.admin.steps import StepPages
-from experiments.admin.users.pages import UserPages
+from experiments.admin.user_pages import UserPages
 from experiments.admin.words import (
     describe_audience,
     describe_decision,
     describe_flag,
     describe_forced_variants,
+    describe_plan,
     describe_split,
 )
 from experiments.api.permissions import require_flag

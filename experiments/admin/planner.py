@@ -17,8 +17,7 @@ from config.admin.numbers import FractionField, NumberField, PercentField, Whole
 from config.admin.site import DomainAdmin
 from config.errors import Detail, DomainError
 from experiments.admin.metrics import known_metrics
-from experiments.admin.plan_drawings import KINDS, draw
-from experiments.admin.planner_panel import build_panel, percent
+from experiments.admin.planner_panel import CHART_KINDS, build_panel, draw_chart, percent
 from experiments.models import Experiment
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
 from experiments.planner.question import (
@@ -182,14 +181,14 @@ class PlannerPage(DomainAdmin):
         """Return one chart of a plan as an SVG file, for the same fields as the page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        known, form = next((name for name in KINDS if name == kind), None), PlannerForm(request.GET)
+        known, form = next((name for name in CHART_KINDS if name == kind), None), PlannerForm(request.GET)
         if known is None or not form.is_valid():
             raise Http404
         try:
             panel = build_panel(plan(form.to_question(), current_environment(request), timezone.now()))
         except DomainError as refusal:
             raise Http404(refusal.message) from refusal
-        drawing = draw(panel, known)
+        drawing = draw_chart(panel, known)
         if drawing is None:
             raise Http404
         headers = {"Content-Disposition": f'attachment; filename="plan-{kind}.svg"'}

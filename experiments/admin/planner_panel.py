@@ -1,11 +1,13 @@
-"""A plan in words, cards and charts, for the page of the planner. It writes nothing."""
+"""A plan in words, cards and charts, for the page of the planner, and its charts as SVG files. It writes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any, Literal
 
+from django.template.loader import render_to_string
 from django.utils.dateformat import format as date_format
 
 from experiments.planner.forecast import Curve, DetectableDay, Point, draw, points_over_users, users_shown
@@ -188,3 +190,23 @@ def _day_row(day: DetectableDay) -> DayRow:
         NO_FIGURE if effect is None else percent(effect) for effect in (day.fixed_horizon, day.always_valid)
     )
     return DayRow(day.day, f"{day.users:,}", fixed_horizon, always_valid, day.is_forecast)
+
+
+ChartKind = Literal["users", "days"]
+CHART_KINDS: Sequence[ChartKind] = ("users", "days")
+
+
+def draw_chart(panel: Panel, kind: ChartKind) -> str | None:
+    """Return a chart of a plan as an SVG document, or None if there is nothing to draw_chart."""
+    chart = panel.by_users if kind == "users" else panel.by_days
+    if chart is None:
+        return None
+    ends = _ends(chart) if isinstance(chart, DaysChart) else chart.ticks
+    by = "users in each variant" if isinstance(chart, UsersChart) else "day"
+    shared: dict[str, Any] = {"panel": panel, "chart": chart, "curve": chart.curve}
+    return render_to_string("admin/experiments/plan.svg", {**shared, "ends": ends, "kind": kind, "by": by})
+
+
+def _ends(chart: DaysChart) -> list[Tick]:
+    days = [chart.days[0].day, chart.days[-1].day]
+    return [Tick(date_format(day, "j M Y"), at) for day, at in zip(days, (0.0, 100.0), strict=True)]

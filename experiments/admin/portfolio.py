@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from config.admin.current_environment import current_environment
 from config.admin.site import DomainAdmin
-from experiments.admin.results.formats import format_lift, lift_of_test
+from experiments.admin.results.formatting import format_lift, lift_of_test
 from experiments.admin.results.history import describe_end, format_briefly, shown_effects
 from experiments.models import Experiment
 from experiments.results.outcomes import Effect

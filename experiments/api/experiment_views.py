@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import django_filters
 from django.db.models import Q
@@ -12,6 +12,7 @@ from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.answers import Answer, described, one_of
 from config.api.authentication import Caller
 from config.api.bodies import UserRequest
 from config.api.filters import ChoiceFilter, StrictFilterBackend, SwitchFilter, TextFilter, refuse_parameters
@@ -45,8 +46,10 @@ from experiments.exposures.assignment import Assignment as UserAssignment
 from experiments.exposures.assignment import get_remembered_variant, get_variant, get_variants, remembers
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle import new_phase
+from experiments.lifecycle.checklist import Check, Level, check_experiment
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
+from experiments.models.documents import get_experiment
 from flags.usage import recent_users
 
 _ASSIGNMENTS = schema_of(list[RunningAssignment])
@@ -404,3 +407,40 @@ class ExperimentViewSet(ApiViewSet):
         if self.caller.scope is None:  # a signed-in user
             require_flag(request.user, lifecycle.get_experiment(key, self.environment))
         return self._write(key)
+
+
+class Finding(Answer):
+    """One thing that was checked, and its result."""
+
+    check: Annotated[str, one_of(Check), described("What was checked.")]
+    status: Annotated[str, one_of(Level), described("The result; `unknown` if it cannot be known yet.")]
+    message: Annotated[str, described("Why, and what to do about it.")]
+
+
+_EXAMPLE = {
+    "check": "metric_seen",
+    "status": "warning",
+    "message": "purchase: no event purchase in the last 7 days; check that it is tracked.",
+}
+
+
+@extend_schema(tags=["Experiments"])
+class ChecklistViewSet(ApiViewSet):
+    access = {"list": Access(Scope.SERVER, "experiments.view_experiment")}
+
+    @operation(
+        "check_experiment",
+        "Check an experiment before its start",
+        description="Checks what could make the results of an experiment unreliable, and returns a finding for each "
+        "check. Checks of metrics have a finding for each metric. The findings do not prevent the start.\n\n"
+        "- Metrics: their events came lately, one of them decides, and their tests were calibrated.\n"
+        "- Users: the split, the flag, how many recent users the start affects, the group, and running experiments "
+        "that may share users.\n"
+        "- Plan: how long the planned size takes, and whether it suffices for the smallest effect and the guardrails. "
+        "Also the shortest run and the look-back.",
+        responses={200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE])},
+    )
+    def list(self, request: Request, experiment_key: str) -> Response:
+        self.refuse_input(request)
+        findings = check_experiment(get_experiment(experiment_key, self.environment), self.now)
+        return Response([Finding.of(finding).document() for finding in findings])

@@ -16,8 +16,8 @@ from django.db.models import Max, Min
 from config.models import Change, Source
 from config.timestamps import parse_timestamp
 from events.models import Event
-from experiments.demo import fill
-from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
+from experiments import demo as demo_data
+from experiments.demo_shop import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Exposure, Metric
 from experiments.results.analyse import analyse_experiment
@@ -200,11 +200,11 @@ class TestDemo:
         def fail(*_: Any) -> None:
             raise OSError("disk full")
 
-        monkeypatch.setattr(fill, "record", fail)
+        monkeypatch.setattr(demo_data, "record", fail)
         with pytest.raises(OSError, match="disk full"):
             demo(*SMALL)
         assert Change.objects.latest_revision() == revision
-        assert fill.is_empty()
+        assert demo_data.is_empty()
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -219,7 +219,7 @@ class TestDemo:
         with pytest.raises(CommandError) as refusal:
             demo(*arguments)
         assert str(refusal.value) == message
-        assert fill.is_empty()
+        assert demo_data.is_empty()
 
 
 class TestTraffic:

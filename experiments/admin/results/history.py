@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from config.documents import Document
-from experiments.admin.results.formats import format_level, format_lift, lift_of_test
+from experiments.admin.results.formatting import format_level, format_lift, lift_of_test
 from experiments.admin.words import describe_users
 from experiments.models import Experiment, Status
 from experiments.results.outcomes import Effect, Outcome

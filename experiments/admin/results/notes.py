@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from experiments.admin.results.comparisons import has_plot, margin_of
-from experiments.admin.results.formats import format_of_values
+from experiments.admin.results.formatting import format_of_values
 from experiments.admin.words import describe_moment, describe_span
 from experiments.results.types import MetricFigures, Results, VariantFigures
 from experiments.stats.numbers import NO_FIGURE, equate_p_value, format_count

@@ -18,15 +18,21 @@ from config.documents import Document
 from config.errors import DomainError
 from experiments.admin.links import links_of
 from experiments.admin.results.exposed_users import read_users
-from experiments.admin.results.formats import format_of_values
+from experiments.admin.results.formatting import format_of_values
 from experiments.admin.results.notes import CORRECTION_NAMES
 from experiments.admin.results.panel import build_panel
-from experiments.admin.results.plots import KINDS, draw, file_name
-from experiments.admin.results.report import describe_design, describe_method, drawings
+from experiments.admin.results.report import (
+    PLOT_KINDS,
+    describe_design,
+    describe_method,
+    draw_plot,
+    drawings,
+    file_name,
+)
 from experiments.admin.words import describe_definition, describe_moment
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
-from experiments.exposures.arrivals import can_be_arrivals, current_arrivals, has_arrivals
+from experiments.exposures.queries import can_be_arrivals, current_arrivals, has_arrivals
 from experiments.metrics.definition import Definition, definitions_of, primary_of
 from experiments.models import Experiment, Status
 from experiments.models.phases import choices
@@ -131,7 +137,7 @@ class ResultPages(DomainAdmin):
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
-        known = next((name for name in KINDS if name == kind), None)
+        known = next((name for name in PLOT_KINDS if name == kind), None)
         if known is None or metric_index >= len(experiment.metrics):
             raise Http404
         metric = experiment.metrics[metric_index]
@@ -142,7 +148,7 @@ class ResultPages(DomainAdmin):
             raise Http404(refusal.message) from refusal
         card = next(card for card in build_panel(results).cards if card.metric_index == metric_index)
         note = f"{format_count(results.users, 'user')} as of {describe_moment(results.as_of)}"
-        drawing = draw(card, known, title=f"{metric} in {experiment.key}", note=note)
+        drawing = draw_plot(card, known, title=f"{metric} in {experiment.key}", note=note)
         if drawing is None:
             raise Http404
         disposition = content_disposition_header(True, file_name(experiment.key, metric, known)) or "attachment"

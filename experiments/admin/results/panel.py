@@ -1,22 +1,180 @@
-"""The results above the metrics: the verdict, the progress of the plan, and the checks of the data."""
+"""The results above the metrics: the verdict, the progress of the plan, the phases, and the checks of the data."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from experiments.admin.results.cards import MetricCard, build_card
+from config.timestamps import parse_timestamp
 from experiments.admin.results.history import describe_end, describe_fully
-from experiments.admin.results.phases import Phases, build_phases, format_users
-from experiments.admin.results.progress import Progress, build_progress
+from experiments.admin.results.metric_card import MetricCard, build_card
 from experiments.admin.words import describe_moment
-from experiments.models import Experiment, Status
+from experiments.models import WHOLE, Experiment, Status
+from experiments.models.phases import split_of
 from experiments.results.classification import WORDS, AssignmentAudit
 from experiments.results.outcomes import Outcome
-from experiments.results.types import Guards, Results
-from experiments.stats.numbers import equate_p_value, format_count
+from experiments.results.types import Guards, MetricFigures, PhaseFigures, Results, VariantUsers
+from experiments.stats.numbers import equate_p_value, format_count, format_short_number
 from experiments.stats.outcomes import Decision, SampleRatio
-from experiments.stats.types import Reason
+from experiments.stats.plans import split_size
+from experiments.stats.types import Reason, Weight
+from flags.explanations.rule_words import describe_conditions
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One part of the plan: what was planned, how far it is in words, and its share in percent."""
+
+    name: str
+    words: str
+    percent: float
+
+    @property
+    def is_done(self) -> bool:
+        return self.percent >= 100
+
+
+def build_progress(results: Results) -> Iterator[Progress]:
+    """Yield the shortest run until it is over, and the planned size, where they were planned."""
+    days = (results.experiment.registration or {}).get("minimumDays", 0)
+    if days and results.experiment.stopped_at is None and results.plan.remaining > timedelta(0):
+        yield _shortest_run(days, results.plan.remaining)
+    primary = results.primary_metric
+    if results.plan.size and primary:
+        is_fixed = results.plan.analysis == "fixed"
+        yield _one_reading(results, primary) if is_fixed else _planned_size(results, primary)
+
+
+def days_left(results: Results) -> int | None:
+    """Return how many days a running experiment needs for its plan at its pace so far, or None if nobody can tell."""
+    started_at, size = results.experiment.started_at, results.plan.size
+    if started_at is None or (not size and not (results.experiment.registration or {}).get("minimumDays")):
+        return None
+    left = max(results.plan.remaining, timedelta(0))
+    if size and (missing := size - results.planned_users) > 0:
+        if not results.planned_users:
+            return None
+        left = max(left, (results.as_of - started_at) * (missing / results.planned_users))
+    return math.ceil(left / _DAY)
+
+
+def _shortest_run(days: int, remaining: timedelta) -> Progress:
+    words = f"{format_count(math.ceil(remaining / _DAY), 'day')} left of {days}"
+    return Progress("Shortest run", words, _percent_of(1 - remaining / (days * _DAY)))
+
+
+def _planned_size(results: Results, primary: MetricFigures) -> Progress:
+    size, counted = results.plan.size or 0, results.planned_users
+    least = results.plan.minimum_effect
+    effect = f"; smallest effect of interest: {100 * least:.4g}\N{NO-BREAK SPACE}%" if least else ""
+    planned = format_count(size, results.user_of(primary.definition))
+    return Progress("Planned size", f"{counted:,} of {planned}{effect}", _percent_of(counted / size))
+
+
+def _one_reading(results: Results, primary: MetricFigures) -> Progress:
+    """Return how far a fixed analysis is until its one reading, which waits for the slowest variant."""
+    size = results.plan.size or 0
+    if results.read_at is not None:
+        words = f"on {describe_moment(results.read_at)}; later users do not count"
+        if results.open_until is not None:
+            words += f". Data from before that may still arrive until {describe_moment(results.open_until)}"
+        return Progress("The one reading", words, 100.0)
+    counted = {variant.key: variant.counted_users for variant in primary.variants}
+    weights = results.plan.variants or [Weight(variant.key, variant.weight) for variant in results.variants]
+    percent = _percent_of(min(counted[key] / users for key, users in split_size(size, weights).items()))
+    planned = format_count(size, results.user_of(primary.definition))
+    words = f"{math.floor(percent)} % of the way to {planned}, when every variant has its part"
+    return Progress("Until the one reading", words, percent)
+
+
+def _percent_of(share: float) -> float:
+    return round(100 * min(1.0, max(0.0, share)), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One phase. `changes` are those since the phase before; for the first phase, what it started with.
+
+    `users` has the key of each variant, its users, and how many its weight lets expect.
+    """
+
+    number: int
+    started_at: datetime
+    changes: Sequence[str]
+    reason: str
+    users: Sequence[tuple[str, str, str]]
+    ratio: str
+    is_mismatch: bool
+    is_covered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """All phases. `note` says which of them the figures cover."""
+
+    rows: Sequence[PhaseRow]
+    note: str
+
+
+def build_phases(phases: Sequence[PhaseFigures]) -> Phases | None:
+    """Return the table of phases, or None for an experiment that has had only one."""
+    if len(phases) < 2:
+        return None
+    rows = [_phase_row(phase, before) for phase, before in zip(phases, [None, *phases], strict=False)]
+    covered = [phase for phase in phases if phase.is_covered]
+    is_mixed = len({split_of(phase.configuration) for phase in covered if phase.users}) > 1
+    return Phases(rows, _phases_note(covered, len(phases), is_mixed=is_mixed))
+
+
+def _phase_row(phase: PhaseFigures, before: PhaseFigures | None) -> PhaseRow:
+    ratio = phase.sample_ratio
+    return PhaseRow(
+        number=phase.number,
+        started_at=parse_timestamp(phase.configuration["startedAt"]),
+        changes=list(_phase_changes(phase, before)),
+        reason=phase.configuration["reason"],
+        users=format_users(phase.variants),
+        ratio=equate_p_value(ratio.always_valid_p) if isinstance(ratio, SampleRatio) else "no users",
+        is_mismatch=isinstance(ratio, SampleRatio) and ratio.is_mismatch,
+        is_covered=phase.is_covered,
+    )
+
+
+def _phase_changes(phase: PhaseFigures, before: PhaseFigures | None) -> Iterator[str]:
+    new, old = phase.configuration, before.configuration if before else None
+    if old is None or split_of(new) != split_of(old):
+        shares = zip(new["variants"], split_of(new), strict=True)
+        yield " · ".join(f"{variant['key']} {_percent(100 * float(share))}" for variant, share in shares)
+    if old is None or new["percentage"] != old["percentage"]:
+        yield "everyone" if new["percentage"] == WHOLE else f"{_percent(new['percentage'])} of the audience"
+    if new["conditions"] != (old["conditions"] if old else []):
+        yield describe_conditions(new["conditions"]) or "conditions removed"
+
+
+def _phases_note(covered: Sequence[PhaseFigures], number: int, *, is_mixed: bool) -> str:
+    numbers = ", ".join(str(phase.number) for phase in covered)
+    of = f"phase {numbers}" if len(covered) == 1 else f"phases {numbers}"
+    if is_mixed:
+        return (
+            f"These figures cover {of}. Phases with different weights are compared one by one and then combined, so a "
+            "change over time does not look like an effect of the variant."
+        )
+    left_out = "; users of the other phases are left out" if len(covered) < number else ""
+    return f"These figures cover {of}{left_out}."
+
+
+def format_users(variants: Sequence[VariantUsers]) -> list[tuple[str, str, str]]:
+    """Return for each variant its key, its users, and how many its weight lets expect."""
+    return [(variant.key, f"{variant.users:,}", f"{variant.expected_users:,.0f}") for variant in variants]
+
+
+def _percent(value: float) -> str:
+    return f"{format_short_number(round(value, 3))} %"
+
 
 # The label, the tone and the icon of each decision.
 _BADGES = {

@@ -1,19 +1,79 @@
-"""What the printable report says beyond the figures: the design, and the method in words."""
+"""What leaves the service: the printable report, with the design and the method in words, and plots as SVG files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from experiments.admin.plan_words import describe_plan
-from experiments.admin.results.cards import MetricCard
+from experiments.admin.results.charts import Course
+from experiments.admin.results.comparisons import VariantRow
+from experiments.admin.results.metric_card import MetricCard
 from experiments.admin.results.notes import CORRECTION_NAMES
 from experiments.admin.results.panel import Panel
-from experiments.admin.results.plots import draw
-from experiments.admin.words import describe_audience, describe_flag, describe_split
+from experiments.admin.results.slices import Slices
+from experiments.admin.words import describe_audience, describe_flag, describe_plan, describe_split
 from experiments.models import Experiment
 from experiments.results.types import Results
+from experiments.stats.charts import IntervalPlot
+
+PlotKind = Literal["intervals", "breakdown", "days", "ages"]
+PLOT_KINDS: Sequence[PlotKind] = ("intervals", "breakdown", "days", "ages")
+_TEMPLATE = "admin/experiments/experiment/plot.svg"
+_TOP = 64
+_ROW, _FOOT = 40, 40
+_COURSE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPart:
+    """One part of a plot, with its distance from the top. `label` is above a part that belongs to others."""
+
+    top: int
+    part: Any
+    label: str = ""
+
+
+def file_name(experiment: str, metric: str, kind: PlotKind) -> str:
+    return f"{experiment}-{metric}-{kind}.svg"
+
+
+def draw_plot(card: MetricCard, kind: PlotKind, *, title: str, note: str) -> str | None:
+    """Return a plot of a metric as an SVG document, or None if there is nothing to draw_plot."""
+    shared = {"card": card, "title": title, "note": note}
+    match kind:
+        case "intervals":
+            return _draw_intervals([("", row) for row in card.rows], card.plot, shared)
+        case "breakdown":
+            return _draw_slices(card.slices, shared) if card.slices else None
+        case "days":
+            return _draw_course(card.days, shared) if card.days else None
+        case "ages":
+            return _draw_course(card.ages, shared) if card.ages else None
+
+
+def _draw_slices(slices: Slices, shared: dict[str, Any]) -> str | None:
+    rows = [(group.label, row) for group in slices.groups for row in group.rows]
+    return _draw_intervals(rows, slices.plot, {**shared, "title": f"{shared['title']} by {slices.attribute}"})
+
+
+def _draw_intervals(rows: Sequence[tuple[str, VariantRow]], plot: IntervalPlot, shared: dict[str, Any]) -> str | None:
+    if not plot.is_drawn:
+        return None
+    places = [PlotPart(_TOP + index * _ROW, row, label) for index, (label, row) in enumerate(rows)]
+    bottom = _TOP + len(places) * _ROW
+    values = {"rows": places, "plot": plot, "bottom": bottom, "height": bottom + _FOOT}
+    return render_to_string(_TEMPLATE, {**shared, **values})
+
+
+def _draw_course(course: Course, shared: dict[str, Any]) -> str:
+    figures = [PlotPart(_TOP + index * _COURSE, figure) for index, figure in enumerate(course.figures)]
+    bottom = _TOP + len(figures) * _COURSE
+    values = {"course": course, "figures": figures, "bottom": bottom, "height": bottom + _FOOT}
+    return render_to_string(_TEMPLATE, {**shared, **values})
 
 
 def describe_design(experiment: Experiment) -> list[tuple[str, str]]:
@@ -53,5 +113,6 @@ def describe_method(results: Results) -> Iterator[str]:
 def drawings(panel: Panel) -> list[tuple[MetricCard, SafeString]]:
     """Return each metric with its plot, which is empty where nothing can be drawn."""
     return [
-        (card, SafeString(draw(card, "intervals", title=card.definition.key, note="") or "")) for card in panel.cards
+        (card, SafeString(draw_plot(card, "intervals", title=card.definition.key, note="") or ""))
+        for card in panel.cards
     ]

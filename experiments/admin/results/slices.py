@@ -8,8 +8,7 @@ from datetime import UTC
 
 import orjson
 
-from experiments.admin.results.comparisons import LEAST_LIFT, range_of
-from experiments.admin.results.variant_rows import VariantRow, build_row
+from experiments.admin.results.comparisons import LEAST_LIFT, VariantRow, build_row, range_of
 from experiments.results.types import Breakdown, MetricFigures, Results, Slice, VariantFigures
 from experiments.stats.charts import IntervalPlot, plot_intervals
 from experiments.stats.numbers import equate_p_value, format_short_percent

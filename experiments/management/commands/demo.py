@@ -9,9 +9,8 @@ from django.utils import timezone
 from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, actor, find_environment
-from experiments.demo.fill import Extent, fill, is_empty
-from experiments.demo.flags import FLAGS
-from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, TRIALS
+from experiments.demo import Extent, fill, is_empty
+from experiments.demo_shop import FLAGS, MOST_EVENTS_OF_A_STORY, TRIALS
 
 
 class Command(OperatorCommand):

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.admin.results.comparisons import LEAST_LIFT, Effect, margin_of, plotted_effect, range_of
-from experiments.admin.results.courses import Course, build_ages, build_days
-from experiments.admin.results.formats import label_of_differences
+from experiments.admin.results.charts import Course, build_ages, build_days
+from experiments.admin.results.comparisons import (
+    LEAST_LIFT,
+    Effect,
+    VariantRow,
+    build_row,
+    margin_of,
+    plotted_effect,
+    range_of,
+)
+from experiments.admin.results.formatting import label_of_differences
 from experiments.admin.results.notes import describe_never_received, notes_on, warnings_of
 from experiments.admin.results.slices import Slices, build_slices
-from experiments.admin.results.variant_rows import VariantRow, build_row
 from experiments.admin.words import describe_definition, describe_margin, describe_unit
 from experiments.metrics.definition import Definition
 from experiments.results.types import MetricFigures, Results, VariantFigures

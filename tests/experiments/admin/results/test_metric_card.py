@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.template.loader import render_to_string
 
-from experiments.admin.results.cards import MetricCard, build_card
+from experiments.admin.results.metric_card import MetricCard, build_card
 from experiments.metrics.definition import Quantity
 from experiments.models import Experiment
 from experiments.results.types import (

@@ -1,4 +1,4 @@
-"""The metrics and experiments of the invented shop, and the events of its users. Pure.
+"""The invented shop of the demo: its flags, segments, metrics and experiments, and the events of its users. Pure.
 
 Events are drawn from a seed, so that two runs differ only in ids and dates. Their times are seconds
 since the beginning of the history.
@@ -9,10 +9,173 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 from flags.engine.bucketing import compile_split
+
+Rules = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a flag in one environment."""
+
+    enabled: bool
+    rules: Rules = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFlag:
+    """A flag with its two states, and the `properties` that both share."""
+
+    key: str
+    description: str
+    production: State
+    staging: State
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    expires_in: timedelta | None = None
+    is_archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSegment:
+    """A segment of users."""
+
+    key: str
+    description: str
+    conditions: list[dict[str, Any]]
+    user_ids: list[str] = field(default_factory=list)
+
+
+def _share(percentage: float) -> dict[str, Any]:
+    return {"type": "percentage", "percentage": percentage}
+
+
+def _conditions(*conditions: tuple[Any, ...]) -> list[dict[str, Any]]:
+    names = ("attribute", "operator", "value")
+    # An operator such as `exists` takes no value.
+    return [dict(zip(names, condition, strict=False)) for condition in conditions]
+
+
+def _where(*conditions: tuple[Any, ...], **others: Any) -> dict[str, Any]:
+    return {"type": "attribute", "conditions": _conditions(*conditions), **others}
+
+
+def _segment(key: str, **others: Any) -> dict[str, Any]:
+    return {"type": "segment", "segment": key, **others}
+
+
+def _split(**weights: float) -> dict[str, Any]:
+    return {"split": [{"variant": key, "weight": weight} for key, weight in weights.items()]}
+
+
+def _values(kind: str, **values: Any) -> dict[str, Any]:
+    return {"type": kind, "variants": [{"key": key, "value": value} for key, value in values.items()]}
+
+
+ON = State(enabled=True)
+OFF = State(enabled=False)
+_EVERYONE = State(enabled=True, rules=[_share(100)])
+_COLLEAGUES = _where(("email", "endsWith", "@shop.example"))
+_BANNER = {
+    "type": "object",
+    "properties": {"title": {"type": "string", "maxLength": 60}, "colour": {"enum": ["sun", "sea"]}},
+    "required": ["title", "colour"],
+}
+_TESTERS = {"type": "users", "userIds": ["user-00007", "user-00042", "user-01234"]}
+
+SEGMENTS = (
+    DemoSegment("colleagues", "Everyone who works for the shop.", _conditions(("email", "endsWith", "@shop.example"))),
+    DemoSegment(
+        "good-customers",
+        "Users with three purchases or more, and a few that support added.",
+        _conditions(("purchases", "greaterThanOrEqual", 3)),
+        ["user-00003", "user-00256"],
+    ),
+)
+
+FLAGS = (
+    DemoFlag("new-checkout", "The whole checkout on one page.", State(True, [_COLLEAGUES, _share(25)]), _EVERYONE),
+    DemoFlag("dark-mode", "Dark colours, for those who choose them.", State(True, [_share(50)]), ON),
+    DemoFlag("search-suggestions", "Suggestions while typing into the search field.", ON, ON),
+    DemoFlag(
+        "express-delivery",
+        "Delivery on the next day, in areas of the courier.",
+        State(True, [_where(("country", "in", ["DE", "CH"])), _where(("country", "equals", "FR"), percentage=12.5)]),
+        _EVERYONE,
+    ),
+    DemoFlag(
+        "loyalty-points",
+        "Points for every purchase of good customers.",
+        State(True, [_where(("plan", "equals", "plus"), ("purchases", "greaterThanOrEqual", 3))]),
+        State(True, [_where(("plan", "exists"))]),
+    ),
+    DemoFlag("beta-dashboard", "The new account page, by invitation.", State(True, [_TESTERS, _COLLEAGUES]), ON),
+    DemoFlag(
+        "app-wallet",
+        "Payment with the wallet of the phone, from version 5 of the app.",
+        State(True, [_where(("platform", "in", ["ios", "android"]), ("appVersion", "startsWith", "5."))]),
+        State(True, [_where(("platform", "notEquals", "web"))]),
+    ),
+    DemoFlag("support-chat", "A chat with support on every page.", State(False, [_share(10)]), ON),
+    DemoFlag(
+        "legacy-search",
+        "The old search; off since the new one proved stable.",
+        OFF,
+        OFF,
+        {"tags": ["search", "cleanup"], "owner": "Search team"},
+        expires_in=-timedelta(days=3),
+    ),
+    DemoFlag("maintenance-banner", "Says that the shop closes for the night.", OFF, State(False, [_TESTERS])),
+    DemoFlag(
+        "product-layout",
+        "The layout of the products that a search finds.",
+        State(True, [_segment("colleagues", variant="list"), {**_share(100), **_split(grid=60, list=40)}]),
+        ON,
+        {**_values("string", grid="grid", list="list"), "off_variant": "grid", "tags": ["search"]},
+    ),
+    DemoFlag(
+        "shipping-fee",
+        "What delivery costs, in euros.",
+        State(
+            True,
+            [_segment("good-customers", variant="free"), _where(("country", "equals", "CH"), variant="abroad")],
+        ),
+        State(True, [{**_share(100), "variant": "free"}]),
+        {**_values("number", standard=4.9, abroad=9.9, free=0), "off_variant": "standard", "tags": ["checkout"]},
+    ),
+    DemoFlag(
+        "welcome-banner",
+        "The banner on the front page, as its text and colour.",
+        State(True, [{**_share(50), "name": "Half of the visitors, to begin with", "variant": "sea"}]),
+        ON,
+        {
+            **_values("object", sun={"title": "Hello!", "colour": "sun"}, sea={"title": "Ahoy!", "colour": "sea"}),
+            "schema": _BANNER,
+            "off_variant": "sun",
+            "owner": "Marketing",
+        },
+        expires_in=timedelta(days=30),
+    ),
+    DemoFlag(
+        "one-click-order",
+        "An order with one click, for those who have the new checkout.",
+        State(True, [_segment("good-customers")]),
+        ON,
+        {"prerequisites": [{"flag": "new-checkout"}], "tags": ["checkout"]},
+    ),
+    DemoFlag(
+        "delivery-date",
+        "Says on the page of a product when it would arrive. The experiment delivery-date drives it.",
+        ON,
+        State(True, [_COLLEAGUES]),
+        {**_values("string", hidden="hidden", shown="shown"), "off_variant": "hidden", "owner": "Delivery team"},
+    ),
+    DemoFlag("summer-sale", "The sale of last summer.", OFF, OFF, {"tags": ["cleanup"]}, is_archived=True),
+)
+
 
 REVENUE_A_WEEK = "revenue-a-week"
 CAME_BACK = "came-back"
@@ -164,7 +327,7 @@ TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING, DELIVERY_DATE)
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class Shopper:
     """A user of the shop. `arrival` is the second of the first visit."""
 
     id: str
@@ -195,15 +358,15 @@ def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
     return sorted(occurrences, key=lambda event: event.second)
 
 
-def _draw_user(random: Random, number: int, span: float) -> User:
+def _draw_user(random: Random, number: int, span: float) -> Shopper:
     [country] = random.choices(list(_CURRENCIES), _COUNTRY_WEIGHTS)
     [platform] = random.choices(list(_PLATFORMS), list(_PLATFORMS.values()))
     # Four in ten users arrived before the history begins.
     arrival = max(0.0, random.random() * 1.6 - 0.64) * span
-    return User(f"user-{number:05}", country, platform, arrival)
+    return Shopper(f"user-{number:05}", country, platform, arrival)
 
 
-def _story(random: Random, user: User, span: float) -> Iterator[Occurrence]:
+def _story(random: Random, user: Shopper, span: float) -> Iterator[Occurrence]:
     """Yield the exposures, sign-ups and purchases of a user."""
     for trial in (SIGN_UP_FORM, CHECKOUT_BUTTON):
         begin = _begin(trial, user, span)
@@ -214,7 +377,7 @@ def _story(random: Random, user: User, span: float) -> Iterator[Occurrence]:
             yield _convert(random, user, trial.metric, _moment(random, user.arrival, span, span))
 
 
-def _browse(random: Random, user: User, span: float) -> Iterator[Occurrence]:
+def _browse(random: Random, user: Shopper, span: float) -> Iterator[Occurrence]:
     """Yield what the client in the browser of a user reports: the exposure, and products for the cart."""
     trial = DELIVERY_DATE
     if user.platform != "web" or user.country not in _DELIVERED_TO or random.random() >= trial.exposed:
@@ -231,16 +394,16 @@ def _browse(random: Random, user: User, span: float) -> Iterator[Occurrence]:
             yield Occurrence(added + (span - added) * random.random() ** 4, user.id, trial.metric, {})
 
 
-def _begin(trial: Trial, user: User, span: float) -> float:
+def _begin(trial: Trial, user: Shopper, span: float) -> float:
     """Return the first second at which a user can see a trial that was started."""
     return max(user.arrival, (trial.starts or 0.0) * span)
 
 
-def _variant(trial: Trial, user: User) -> str:
+def _variant(trial: Trial, user: Shopper) -> str:
     return compile_split(((arm.key, arm.weight) for arm in trial.arms), trial.key)(user.id)
 
 
-def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float) -> Iterator[Occurrence]:
+def _take_part(random: Random, user: Shopper, trial: Trial, seen: float, end: float) -> Iterator[Occurrence]:
     variant = _variant(trial, user)
     properties = {"platform": user.platform, "country": user.country}
     yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant, **properties})
@@ -253,7 +416,7 @@ def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float
             yield _convert(random, user, trial.metric, converted + (end - converted) * random.random())
 
 
-def _convert(random: Random, user: User, name: str, second: float) -> Occurrence:
+def _convert(random: Random, user: Shopper, name: str, second: float) -> Occurrence:
     properties: dict[str, Any] = {"platform": user.platform, "country": user.country}
     if name == "purchase":
         [price] = random.choices(_PRICES)
@@ -261,7 +424,7 @@ def _convert(random: Random, user: User, name: str, second: float) -> Occurrence
     return Occurrence(second, user.id, name, properties)
 
 
-def _draw_views(random: Random, crowd: Sequence[User], count: int, span: float) -> Iterator[Occurrence]:
+def _draw_views(random: Random, crowd: Sequence[Shopper], count: int, span: float) -> Iterator[Occurrence]:
     """Yield page views. A few users account for many of them."""
     eagerness = [(1 - random.random()) ** -0.5 for _ in crowd]
     paths = random.choices(list(_PATHS), list(_PATHS.values()), k=count)

@@ -1,4 +1,4 @@
-"""The metrics and experiments that read events of a name, for the page of this event."""
+"""The experiments that use a flag, and the metrics and experiments that read an event, for the pages of these."""
 
 from __future__ import annotations
 
@@ -10,11 +10,38 @@ from django.urls import reverse
 
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
-from events.admin.named import EventUse, asking_for_uses
+from events.admin.named import EventUse
+from events.admin.named import asking_for_uses as asking_for_uses_of_event
+from experiments.admin.results.history import describe_briefly
 from experiments.admin.words import describe_definition
 from experiments.metrics.changes import uses_of
 from experiments.metrics.definition import definition_of
-from experiments.models import Metric
+from experiments.models import Experiment, Metric
+from experiments.results.outcomes import stored_outcomes
+from flags.admin.usage import FlagUse
+from flags.admin.usage import asking_for_uses as asking_for_uses_of_flag
+
+_MOST = 21
+"""The page shows 20, and says that there are others."""
+
+
+def uses_of_flag(sender: Any, request: HttpRequest, key: str, **_: Any) -> list[FlagUse]:
+    """Return the newest experiments of the current environment that use this flag, with at most two queries."""
+    if not may_view(request, "experiments.experiment"):
+        return []
+    experiments = list(Experiment.objects.in_environment(current_environment(request)).filter(flag__key=key)[:_MOST])
+    outcomes = stored_outcomes(experiments)
+    return [
+        FlagUse(
+            experiment.key,
+            reverse("admin:experiments_experiment_change", args=[experiment.pk]),
+            describe_briefly(experiment, outcomes.get(experiment.pk)) or experiment.status,
+        )
+        for experiment in experiments
+    ]
+
+
+asking_for_uses_of_flag.connect(uses_of_flag, dispatch_uid="experiments.flag_uses")
 
 
 def uses_of_event(sender: Any, request: HttpRequest, name: str, **_: Any) -> list[EventUse]:
@@ -43,4 +70,4 @@ def _experiments(request: HttpRequest, name: str) -> Iterator[EventUse]:
             yield EventUse(use.experiment.key, address, words)
 
 
-asking_for_uses.connect(uses_of_event, dispatch_uid="experiments.event_uses")
+asking_for_uses_of_event.connect(uses_of_event, dispatch_uid="experiments.event_uses")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.admin.results.progress import Progress, build_progress
+from experiments.admin.results.panel import Progress, build_progress
 from experiments.models import Experiment
 from experiments.results.types import VariantUsers
 from experiments.stats.types import Plan, Weight

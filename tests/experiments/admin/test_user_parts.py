@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.admin.users.flags import describe_answer
+from experiments.admin.user_parts import describe_answer
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
-from experiments.demo.flags import FLAGS, SEGMENTS, DemoFlag, DemoSegment
-from experiments.demo.traffic import METRICS, TRIALS, Occurrence, Trial, draw
+from experiments.demo_shop import FLAGS, METRICS, SEGMENTS, TRIALS, DemoFlag, DemoSegment, Occurrence, Trial, draw
 from experiments.lifecycle import changes
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure, Metric

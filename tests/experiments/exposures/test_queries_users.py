@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from config.models import Environment
+from experiments.exposures.queries import attributes_seen, exposures_of
 from experiments.exposures.recording import assign
-from experiments.exposures.user_history import attributes_seen, exposures_of
 from flags.models import RecentUser
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.admin.results.phases import build_phases
+from experiments.admin.results.panel import build_phases
 from experiments.results.types import PhaseFigures, VariantUsers
 from experiments.stats.sample_ratio import check
 from experiments.stats.types import Weight

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from experiments.admin.results.charts import build_ages, build_days
 from experiments.admin.results.comparisons import compare
-from experiments.admin.results.courses import build_ages, build_days
 from tests.experiments.admin.results.made import (
     CONVERSION,
     REVENUE,

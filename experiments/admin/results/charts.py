@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from experiments.admin.results.comparisons import LEAST_LIFT
-from experiments.admin.results.formats import (
+from experiments.admin.results.formatting import (
     Figure,
     Format,
     always_valid,

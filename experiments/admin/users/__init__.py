@@ -1,1 +1,0 @@
-"""The page of one user: flags, experiments and events, and what may be done about them."""

@@ -1,0 +1,105 @@
+"""What others ask of exposures: the variants and attributes of users, and whether anything has arrived."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Model
+
+from config.database.commit_order import count_arrivals, is_position, newest_position
+from config.models import Environment
+from events.models import Event
+from experiments.exposures.assignment import assigners
+from experiments.models import Experiment, Exposure, Status
+from flags.models import RecentUser
+from flags.usage.attributes import names_of_document
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAttributes:
+    """The attributes that a user last had, and when any were last seen: None if nothing is known.
+
+    `is_recent` says that the user is in the sample of recent users.
+    """
+
+    attributes: Mapping[str, Any]
+    seen_at: datetime | None
+    is_recent: bool
+
+
+def exposures_of(environment: Environment, user_id: str) -> list[Exposure]:
+    """Return the exposures of a user in all experiments of an environment, the newest first, with one query."""
+    experiments = Experiment.objects.in_environment(environment).order_by().values("pk")
+    return list(Exposure.objects.filter(experiment__in=experiments, user_id=user_id).order_by("-exposed_at"))
+
+
+def attributes_seen(environment: Environment, user_id: str, exposures: Sequence[Exposure]) -> SeenAttributes:
+    """Return the attributes from the sample of recent users and from the user's exposures. Later values count.
+
+    The sample has what conditions read, and exposures have what was sent with them.
+    """
+    recent = RecentUser.objects.filter(environment=environment, user_id=user_id).first()
+    seen: list[tuple[datetime, Mapping[str, Any]]] = [(row.exposed_at, row.attributes or {}) for row in exposures]
+    if recent is not None:
+        seen.append((recent.seen_at, recent.attributes))
+    return SeenAttributes(_newest(seen), max((at for at, _ in seen), default=None), recent is not None)
+
+
+def _newest(seen: Iterable[tuple[datetime, Mapping[str, Any]]]) -> dict[str, Any]:
+    newest: dict[str, Any] = {}
+    for _, attributes in sorted(seen, key=lambda entry: entry[0]):
+        newest.update(attributes)
+    return newest
+
+
+def attributes_read(environment_key: str) -> Iterator[str]:
+    """Yield the names of the attributes that drafts and running experiments read."""
+    for (key, _), experiment in assigners.state.items():
+        if key == environment_key and experiment.status != Status.STOPPED:
+            yield from names_of_document(experiment.document)
+
+
+def stored_variants(environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+    """Return the variants that recent users have, by user id and experiment key, with one query."""
+    keys = {
+        assigner.id: key for key in experiments if (assigner := assigners.state.get((environment.key, key))) is not None
+    }
+    recent = RecentUser.objects.filter(environment=environment).values("user_id")
+    exposures = Exposure.objects.filter(experiment__in=keys, user_id__in=recent) if keys else Exposure.objects.none()
+    variants: dict[str, dict[str, str]] = defaultdict(dict)
+    for experiment_id, user_id, variant in exposures.values_list("experiment", "user_id", "variant"):
+        variants[user_id][keys[experiment_id]] = variant
+    return variants
+
+
+_MOST_SEARCHED = 5_000
+"""How many of the newest arrivals are searched. Where there are more, something is taken to have changed."""
+_SEPARATOR = "|"
+_EVENTS, _EXPOSURES = Event._meta.db_table, Exposure._meta.db_table
+
+
+def current_arrivals() -> str:
+    """Return the position of events and exposures, for `has_arrivals`."""
+    return _SEPARATOR.join((newest_position(_EVENTS), newest_position(_EXPOSURES)))
+
+
+def can_be_arrivals(text: str) -> bool:
+    """Return whether a text that a client sent can be such a position."""
+    positions = text.split(_SEPARATOR)
+    return len(positions) == 2 and all(map(is_position, positions))
+
+
+def has_arrivals(experiment: Experiment, names: Collection[str], since: str) -> bool:
+    """Return whether an exposure of the experiment, or an event with one of these names, has arrived since."""
+    events, exposures = since.split(_SEPARATOR)
+    of_metrics = {"environment": [experiment.environment_id], "name": names}
+    return _has(Exposure, exposures, {"experiment": [experiment.pk]}) or _has(Event, events, of_metrics)
+
+
+def _has(model: type[Model], since: str, wanted: Mapping[str, Collection[Any]]) -> bool:
+    read, counted = count_arrivals(model, since, wanted, limit=_MOST_SEARCHED)
+    return counted > 0 or read == _MOST_SEARCHED
