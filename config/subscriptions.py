@@ -35,4 +35,4 @@ def allow_long_migrations(**_: Any) -> None:
 def fill_new_database(*, app_config: Any, using: str, **_: Any) -> None:
     """Create the first environments once the tables of this app exist."""
     if app_config.name == "config" and using == "default":
-        create_first_environments(at=timezone.now())
+        create_first_environments(now=timezone.now())

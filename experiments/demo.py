@@ -52,15 +52,15 @@ def fill(
     production: Environment,
     staging: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     on_progress: Callable[[int], object],
 ) -> None:
     """Write the demo. `on_progress` is called with the number of events of each chunk.
 
     Raises DomainError `in_use` unless the database is empty.
     """
-    write: dict[str, Any] = {"actor": actor, "at": at, "reason": "Demo data"}
-    begin = at - timedelta(days=extent.days)
+    write: dict[str, Any] = {"actor": actor, "now": now, "reason": "Demo data"}
+    begin = now - timedelta(days=extent.days)
     occurrences = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
     with transaction.atomic():
         if not is_empty():
@@ -75,7 +75,7 @@ def fill(
         for trial in TRIALS:
             _write_trial(trial, production, begin, **write)
         for chunk in _chunks(occurrences):
-            record([_event(occurrence, begin, at) for occurrence in chunk], production)
+            record([_event(occurrence, begin, now) for occurrence in chunk], production)
             on_progress(len(chunk))
         gather_statistics(Event, Exposure)
 

@@ -114,7 +114,7 @@ def client_of(db: None) -> Callable[..., CommittingClient]:
         row = Environment.objects.get(key=environment)
         common = scope == Scope.MANAGE and common
         name = f"{scope} of {environment}"
-        _, secret = create_key(name=name, environment=row, scope=scope, common=common, actor=ACTOR, at=NOON)
+        _, secret = create_key(name=name, environment=row, scope=scope, common=common, actor=ACTOR, now=NOON)
         client = CommittingClient()
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
         client.default_format = "json"

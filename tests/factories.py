@@ -55,7 +55,7 @@ class FlagFactory(Configuration):
 
     @classmethod
     def _create(cls, model_class: type[Flag], *args: Any, **values: Any) -> Flag:
-        return create_flag(**{"actor": ACTOR, "at": NOON, **values})
+        return create_flag(**{"actor": ACTOR, "now": NOON, **values})
 
 
 class ExperimentFactory(Configuration):
@@ -80,7 +80,7 @@ class ExperimentFactory(Configuration):
     @classmethod
     def _create(cls, model_class: type[Experiment], *args: Any, **values: Any) -> Experiment:
         started_at, stopped_at = values.pop("started_at"), values.pop("stopped_at")
-        common = {"key": values["key"], "environment": values["environment"], "actor": ACTOR, "at": NOON}
+        common = {"key": values["key"], "environment": values["environment"], "actor": ACTOR, "now": NOON}
         create_experiment(**{**common, **values})
         if started_at:
             start_experiment(**common, started_at=started_at)
@@ -127,7 +127,7 @@ class KeyFactory(Configuration):
 
     @classmethod
     def _create(cls, model_class: type[ApiKey], *args: Any, **values: Any) -> tuple[ApiKey, str]:
-        return create_key(**{"actor": ACTOR, "at": NOON, "common": values["scope"] == Scope.MANAGE, **values})
+        return create_key(**{"actor": ACTOR, "now": NOON, "common": values["scope"] == Scope.MANAGE, **values})
 
 
 class UserFactory(factory.django.DjangoModelFactory):

@@ -50,7 +50,7 @@ def log_account(
     after: Document | None,
     *,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
 ) -> None:
     """Log a change of an account, unless that changed nothing the log has. Call it in the same transaction."""
@@ -58,11 +58,11 @@ def log_account(
         return
     kind, name = (GROUP, account.name) if isinstance(account, Group) else (USER, account.username)
     known = after or before or {}
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         log.append(kind, object_id=known["id"], key=name, before=before, after=after)
 
 
-def log_password(user: User, *, actor: Actor, at: datetime) -> None:
+def log_password(user: User, *, actor: Actor, now: datetime) -> None:
     """Log that somebody set another password for a user."""
     before = document(user)
-    log_account(user, before, {**before, "password": "changed"}, actor=actor, at=at)
+    log_account(user, before, {**before, "password": "changed"}, actor=actor, now=now)

@@ -428,7 +428,7 @@ def writer(request: HttpRequest) -> dict[str, Any]:
         name = f"user {request.user.get_username()}"
         actor = Actor(name, Source.ADMIN, request=request_id_of(request.META), writes=[])
         request.actor = actor  # type: ignore[attr-defined]  # ours
-    return {"actor": actor, "at": timezone.now()}
+    return {"actor": actor, "now": timezone.now()}
 
 
 def writer_here(request: HttpRequest) -> dict[str, Any]:

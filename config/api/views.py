@@ -136,7 +136,7 @@ class ApiViewSet(GenericViewSet[Any]):
     def provenance(self) -> dict[str, Any]:
         """The arguments of every write of the domain that describe its caller: who, when and why."""
         actor = replace(self.caller.actor, request=request_id(self.request))
-        return {"actor": actor, "at": self.now, "reason": self.reason}
+        return {"actor": actor, "now": self.now, "reason": self.reason}
 
     def validated(
         self, data: object, serializer_class: Callable[..., BaseSerializer[Any]] | None = None

@@ -29,14 +29,14 @@ Row = TypeVar("Row", bound=Versioned)
 
 @contextmanager
 def changing(
-    read: Callable[[], Row], if_match: str | None, *, actor: Actor, at: datetime, reason: str
+    read: Callable[[], Row], if_match: str | None, *, actor: Actor, now: datetime, reason: str
 ) -> Iterator[tuple[Writing, Row]]:
     """Open a transaction that changes one row, which must be of the version that `If-Match` names.
 
     `read` reads the row after the log is locked, so no other write can come in between. Raises what `read` raises, or
     DomainError `precondition_failed`.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         row = read()
         check_version(row, if_match)
         yield log, row

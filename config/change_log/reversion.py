@@ -179,17 +179,17 @@ def is_recent(changes: Sequence[Change], now: datetime) -> bool:
     return all(now - change.at <= UNDO_WITHIN for change in changes)
 
 
-def undo_write(revision: int, *, actor: Actor, at: datetime, is_attempt: bool = False) -> list[Change]:
+def undo_write(revision: int, *, actor: Actor, now: datetime, is_attempt: bool = False) -> list[Change]:
     """Undo the write that made this change, and return its changes. An attempt may leave out what takes long.
 
     Raises DomainError if that is not possible, because it is too late, or because something has changed since.
     """
-    with writing(actor=actor, at=at, reason=_reason(revision)) as log:
+    with writing(actor=actor, now=now, reason=_reason(revision)) as log:
         changes = write_of(revision)
         plan = plan_undo(changes)
         if plan.undo is None:
             raise DomainError(ErrorCode.IN_USE, plan.why_not)
-        if not is_recent(changes, at):
+        if not is_recent(changes, now):
             minutes = UNDO_WITHIN // timedelta(minutes=1)
             message = f"It is too late to undo this change: {minutes} minutes have passed."
             raise DomainError(ErrorCode.IN_USE, message)
@@ -198,11 +198,11 @@ def undo_write(revision: int, *, actor: Actor, at: datetime, is_attempt: bool = 
         return changes
 
 
-def refusal_of_undo(revision: int, *, actor: Actor, at: datetime) -> DomainError | None:
+def refusal_of_undo(revision: int, *, actor: Actor, now: datetime) -> DomainError | None:
     """Return the error that undoing this write would raise now, or None. Nothing stays written."""
     try:
         with transaction.atomic():
-            undo_write(revision, actor=replace(actor, writes=None), at=at, is_attempt=True)
+            undo_write(revision, actor=replace(actor, writes=None), now=now, is_attempt=True)
             transaction.set_rollback(True)
     except DomainError as refusal:
         return refusal

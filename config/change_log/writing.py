@@ -83,10 +83,10 @@ class Basis:
     first: int
 
     @classmethod
-    def newest(cls, *, actor: Actor, at: datetime, reason: str) -> Self:
+    def newest(cls, *, actor: Actor, now: datetime, reason: str) -> Self:
         newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
-        revision, last_at = newest or (0, at)
-        return cls(at=max(at, last_at), actor=actor, reason=reason, revision=revision, first=revision + 1)
+        revision, last_at = newest or (0, now)
+        return cls(at=max(now, last_at), actor=actor, reason=reason, revision=revision, first=revision + 1)
 
     def next_revision(self) -> int:
         """Return the revision of the next change, for rows that store which change wrote them."""
@@ -145,13 +145,13 @@ class Writing(Basis):
 
 
 @contextmanager
-def writing(*, actor: Actor, at: datetime, reason: str = "") -> Iterator[Writing]:
+def writing(*, actor: Actor, now: datetime, reason: str = "") -> Iterator[Writing]:
     """Open a transaction that changes configuration. No other does meanwhile, so revisions follow
     commit order.
     """
     with transaction.atomic():
         lock_change_log()
-        yield Writing.newest(actor=actor, at=at, reason=reason)
+        yield Writing.newest(actor=actor, now=now, reason=reason)
 
 
 class Prepared(Protocol):
@@ -164,7 +164,7 @@ Write = TypeVar("Write", bound=Prepared)
 
 
 def write_prepared(
-    prepare: Callable[[Basis], Write], *, actor: Actor, at: datetime, reason: str = "", is_dry_run: bool = False
+    prepare: Callable[[Basis], Write], *, actor: Actor, now: datetime, reason: str = "", is_dry_run: bool = False
 ) -> Write:
     """Prepare a large write by reads alone, and then write it in a transaction that is as short as possible.
 
@@ -172,9 +172,9 @@ def write_prepared(
     was read, the write is prepared again, in its transaction. A dry run is rolled back.
     """
     with read_consistently():
-        basis = Basis.newest(actor=actor, at=at, reason=reason)
+        basis = Basis.newest(actor=actor, now=now, reason=reason)
         prepared = prepare(basis)
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         if (log.revision, log.at) != (basis.revision, basis.at):
             prepared = prepare(log)
         prepared.write(log)

@@ -40,7 +40,7 @@ def create_key(
     common: bool = False,
     expires_at: datetime | None = None,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
 ) -> tuple[ApiKey, str]:
     """Create a key and return it with its secret, which is not stored: if it gets lost, create another key.
@@ -48,7 +48,7 @@ def create_key(
     With `common`, a key of scope `manage` may also change what all environments share. Raises
     ValidationFailed, or DomainError `forbidden` for such a key if the actor may not do so.
     """
-    details = _check(name, expires_at, at)
+    details = _check(name, expires_at, now)
     if common and scope != Scope.MANAGE:
         message = f"Must be false for a key of scope {scope.value}, which changes nothing."
         details.append(Detail("common", DetailCode.INVALID_VALUE, message))
@@ -57,7 +57,7 @@ def create_key(
     if common:
         _require_common(actor)
     secret = f"hyd_{scope.value[0]}_{secrets.token_urlsafe(32)}"
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         key = ApiKey.objects.create(
             name=name,
             environment=environment,
@@ -72,15 +72,15 @@ def create_key(
     return key, secret
 
 
-def rotate_key(key: ApiKey, *, overlap: timedelta, actor: Actor, at: datetime, reason: str = "") -> tuple[ApiKey, str]:
+def rotate_key(key: ApiKey, *, overlap: timedelta, actor: Actor, now: datetime, reason: str = "") -> tuple[ApiKey, str]:
     """Create a key like this one, and let this one expire after the overlap. Return the new one with its secret.
 
     Raises DomainError `invalid_transition` if the key is not live, or `forbidden` as `create_key` does.
     """
-    if not key.is_live(at):
+    if not key.is_live(now):
         raise DomainError(ErrorCode.INVALID_TRANSITION, "This key is expired or revoked; create a new one instead.")
-    until = at + overlap if key.expires_at is None else min(key.expires_at, at + overlap)
-    with writing(actor=actor, at=at, reason=reason):
+    until = now + overlap if key.expires_at is None else min(key.expires_at, now + overlap)
+    with writing(actor=actor, now=now, reason=reason):
         made = create_key(
             name=key.name,
             environment=key.environment,
@@ -88,10 +88,10 @@ def rotate_key(key: ApiKey, *, overlap: timedelta, actor: Actor, at: datetime, r
             common=key.scope == Scope.MANAGE and key.may_change_common,
             expires_at=key.expires_at,
             actor=actor,
-            at=at,
+            now=now,
             reason=reason,
         )
-        update_key(key, changes={"expires_at": until}, actor=actor, at=at, reason=reason)
+        update_key(key, changes={"expires_at": until}, actor=actor, now=now, reason=reason)
     return made
 
 
@@ -117,16 +117,16 @@ def get_key(key_id: UUID, environment: Environment) -> ApiKey:
     return key
 
 
-def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = "") -> ApiKey:
+def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, now: datetime, reason: str = "") -> ApiKey:
     """Change the name of a key, or its expiry (None for never). Equal values change nothing.
 
     Raises ValidationFailed, or DomainError `forbidden` if the key has `common` and the actor does not.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
         expires_at = changes.get("expires_at", key.expires_at)
         # An expiry that is sent back as it was read may be in the past.
-        if details := _check(changes.get("name", key.name), expires_at if expires_at != key.expires_at else None, at):
+        if details := _check(changes.get("name", key.name), expires_at if expires_at != key.expires_at else None, now):
             raise ValidationFailed(details)
         before = document(key)
         for name in changes.keys() & {"name", "expires_at"}:
@@ -135,12 +135,12 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: dat
     return key
 
 
-def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> ApiKey:
+def revoke_key(key: ApiKey, *, actor: Actor, now: datetime, reason: str = "") -> ApiKey:
     """Refuse the key from the next request on, permanently. A revoked key stays as it is.
 
     Raises DomainError `forbidden` if the key has `common` and the actor does not.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
         _revoke(log, key)
     return key

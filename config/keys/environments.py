@@ -37,7 +37,7 @@ def create_environment(
     protected: bool | None = None,
     change_reason: str = ReasonSetting.OPTIONAL,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
 ) -> Environment:
     """Add an environment. The first one is the default. Existing flags are off in it and have no
@@ -46,7 +46,7 @@ def create_environment(
     details = [*check_key(key), *check_name(name, _ADVICE)]
     if details:
         raise ValidationFailed(details)
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         if Environment.objects.filter(key=key).exists():
             raise DomainError(
                 ErrorCode.ALREADY_EXISTS, f"An environment with the key {key} exists already; choose another."
@@ -72,7 +72,7 @@ def update_environment(
     protected: bool | None = None,
     change_reason: str | None = None,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Environment:
@@ -80,7 +80,7 @@ def update_environment(
     if name is not None and (details := check_name(name, _ADVICE)):
         raise ValidationFailed(details)
     read = partial(Environment.objects.get, pk=environment.pk)
-    with changing(read, if_match, actor=actor, at=at, reason=reason) as (log, environment):
+    with changing(read, if_match, actor=actor, now=now, reason=reason) as (log, environment):
         if environment.is_default and is_default is False:
             message = "Make another environment the default instead."
             raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])
@@ -139,12 +139,12 @@ def document(environment: Environment) -> Document:
     }
 
 
-def create_first_environments(*, at: datetime) -> None:
+def create_first_environments(*, now: datetime) -> None:
     """Give a new database its `production`, the default, and its `staging`."""
     if not Environment.objects.exists():
         actor = Actor("migrate", Source.COMMAND)
-        create_environment(key="production", name="Production", actor=actor, at=at)
-        create_environment(key="staging", name="Staging", actor=actor, at=at)
+        create_environment(key="production", name="Production", actor=actor, now=now)
+        create_environment(key="staging", name="Staging", actor=actor, now=now)
 
 
 def get_environment(key: str, *, field: str) -> Environment:

@@ -60,9 +60,9 @@ def _logging_accounts(command: Sequence[str]) -> Iterator[None]:
         from config.management.operator import actor  # noqa: PLC0415
 
         if created:
-            log_account(instance, None, document(instance), actor=actor(), at=timezone.now())
+            log_account(instance, None, document(instance), actor=actor(), now=timezone.now())
         else:
-            log_password(instance, actor=actor(), at=timezone.now())
+            log_password(instance, actor=actor(), now=timezone.now())
 
     if [*command] not in (["changepassword"], ["createsuperuser"]):
         yield

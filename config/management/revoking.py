@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Model)
 
 
 class _Revoke(Protocol):
-    def __call__(self, row: Any, /, *, actor: Actor, at: datetime) -> Any: ...
+    def __call__(self, row: Any, /, *, actor: Actor, now: datetime) -> Any: ...
 
 
 class RevokeCommand(OperatorCommand):
@@ -36,7 +36,7 @@ class RevokeCommand(OperatorCommand):
 
     def handle(self, *, name: str, **_: Any) -> None:
         row: Any = find_by_id_or_prefix(self.model, name, self.listing)
-        revoked = self.revoke(row, actor=actor(), at=timezone.now())
+        revoked = self.revoke(row, actor=actor(), now=timezone.now())
         when = "was already revoked at" if row.revoked_at else "was revoked at"
         noun = capfirst(str(self.model._meta.verbose_name))
         self.stdout.write(f"{noun} {revoked.pk} ({revoked.name}) {when} {format_timestamp(revoked.revoked_at)}.")

@@ -36,14 +36,14 @@ def create_webhook(
     kinds: Sequence[str] = (),
     tags: Sequence[str] = (),
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
 ) -> tuple[Webhook, str]:
     """Create a webhook, which gets the changes from now on, and return it with its secret. Raises ValidationFailed."""
     filters = {"environments": [*environments], "kinds": [*kinds], "tags": [*tags]}
     values = {"name": name, "url": url, "format": format, **filters}
     _check(values)
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         revision = log.next_revision()
         webhook = Webhook(**values, secret=new_secret(), revision=revision, version=revision, created_at=log.at)
         webhook.save(force_insert=True)
@@ -56,7 +56,7 @@ def update_webhook(
     *,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Webhook:
@@ -64,37 +64,37 @@ def update_webhook(
 
     Raises ValidationFailed, or DomainError `precondition_failed`.
     """
-    with changing(partial(_current, webhook), if_match, actor=actor, at=at, reason=reason) as (log, webhook):
+    with changing(partial(_current, webhook), if_match, actor=actor, now=now, reason=reason) as (log, webhook):
         _check({name: changes.get(name, getattr(webhook, name)) for name in VALUES})
         return _save(log, webhook, {name: changes[name] for name in VALUES if name in changes})
 
 
-def pause_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> Webhook:
+def pause_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> Webhook:
     """Send nothing until `resume_webhook`. A paused webhook stays as it is."""
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         return webhook if webhook.paused_at else _save(log, webhook, {"paused_at": log.at})
 
 
-def resume_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> Webhook:
+def resume_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> Webhook:
     """Send again: what waits, and the changes that were made meanwhile, unless they are too old."""
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         return _save(log, webhook, {"paused_at": None, "failing_since": None}) if webhook.paused_at else webhook
 
 
-def rotate_secret(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> tuple[Webhook, str]:
+def rotate_secret(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> tuple[Webhook, str]:
     """Give a webhook a new secret, and return it. The old one also signs for a day, so that receivers can follow."""
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         values = {"previous_secret": webhook.secret, "previous_until": log.at + OVERLAP, "secret": new_secret()}
         webhook = _save(log, webhook, values)
     return webhook, webhook.secret
 
 
-def delete_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> None:
+def delete_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> None:
     """Delete a webhook with its deliveries, also those that wait."""
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         before, webhook_id = document(webhook), webhook.pk
         # This locks the row before its deliveries are read, so that none is added meanwhile.

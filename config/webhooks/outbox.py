@@ -197,7 +197,7 @@ def record(attempt: Attempt, outcome: Outcome, now: datetime) -> None:
     metrics.webhook_deliveries.add(1, "retried" if "due_at" in values else str(values["state"]))
     if outcome.status == GONE:
         reason = "The receiver answered 410 Gone: it wants no more messages."
-        pause_webhook(delivery.webhook, actor=_ACTOR, at=now, reason=reason)
+        pause_webhook(delivery.webhook, actor=_ACTOR, now=now, reason=reason)
 
 
 def _after(delivery: Delivery, outcome: Outcome, tries: int, now: datetime) -> dict[str, object]:

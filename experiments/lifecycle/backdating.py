@@ -24,13 +24,15 @@ MOST_PAST = timedelta(days=3_650)
 
 
 def start_at(
-    *, key: str, environment: Environment, started_at: datetime | None, actor: Actor, at: datetime, reason: str = ""
+    *, key: str, environment: Environment, started_at: datetime | None, actor: Actor, now: datetime, reason: str = ""
 ) -> Experiment:
     """Start a draft now, or at a moment in the last ten years. Raises as `start_experiment` does."""
-    _check(started_at, at)
-    if started_at is not None and started_at < at - MOST_PAST:
+    _check(started_at, now)
+    if started_at is not None and started_at < now - MOST_PAST:
         _refuse(f"Must be within the last {MOST_PAST.days:,} days.")
-    return start_experiment(key=key, environment=environment, actor=actor, at=at, started_at=started_at, reason=reason)
+    return start_experiment(
+        key=key, environment=environment, actor=actor, now=now, started_at=started_at, reason=reason
+    )
 
 
 def stop_at(
@@ -39,7 +41,7 @@ def stop_at(
     environment: Environment,
     stopped_at: datetime | None,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
     decision: Mapping[str, Any] | None = None,
 ) -> Experiment:
@@ -47,13 +49,13 @@ def stop_at(
 
     `decision` are other arguments of `stop_experiment`. Raises as that does.
     """
-    _check(stopped_at, at)
+    _check(stopped_at, now)
     experiment = get_experiment(key, environment)
     begun = [parse_timestamp(phase["startedAt"]) for phase in experiment.phases]
     if begun and stopped_at is not None and stopped_at < begun[-1]:
         _refuse(f"Must not be before the start of the last phase, {format_timestamp(begun[-1])}.")
     return stop_experiment(
-        key=key, environment=environment, actor=actor, at=at, stopped_at=stopped_at, reason=reason, **(decision or {})
+        key=key, environment=environment, actor=actor, now=now, stopped_at=stopped_at, reason=reason, **(decision or {})
     )
 
 

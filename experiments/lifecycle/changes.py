@@ -44,7 +44,7 @@ _OF_A_PHASE = frozenset({"variants", "percentage", "conditions"})
 
 
 def create_experiment(
-    *, key: str, environment: Environment, variants: Any, actor: Actor, at: datetime, reason: str = "", **values: Any
+    *, key: str, environment: Environment, variants: Any, actor: Actor, now: datetime, reason: str = "", **values: Any
 ) -> Experiment:
     """Create a draft. `values` are properties in `new_design`, none of which is required.
 
@@ -54,7 +54,7 @@ def create_experiment(
     design = {**new_design(), "variants": variants, **_without_nulls(values)}
     if details := [*check_key(key), *check_design(design), *check_salts(key, design["group"])]:
         raise ValidationFailed(details)
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         if Experiment.objects.in_environment(environment).filter(key=key).exists():
             message = f"An experiment with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
@@ -82,7 +82,7 @@ def update_experiment(
     environment: Environment,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
@@ -93,7 +93,7 @@ def update_experiment(
     and new metrics can only be added after the existing ones. Raises as `create_experiment` does, or
     DomainError `experiment_not_found` or `experiment_locked`.
     """
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         change(log, experiment, changes)
     return experiment
 
@@ -131,12 +131,12 @@ def delete_experiment(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> None:
     """Delete a draft. A started experiment has results and cannot be deleted."""
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         remove(log, experiment)
 
 
@@ -153,7 +153,7 @@ def start_experiment(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     started_at: datetime | None = None,
     if_match: str | None = None,
     reason: str = "",
@@ -164,7 +164,7 @@ def start_experiment(
     moment in the past, for imported history; the API does not offer it. Raises ValidationFailed if
     the flag cannot be driven, or DomainError `in_use` if another experiment drives it.
     """
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         lock_environment(environment)  # a user who is being erased must not be exposed again
         require_current(experiment)
         definitions = current_definitions(experiment.metrics)

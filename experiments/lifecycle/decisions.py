@@ -63,7 +63,7 @@ def stop_experiment(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     stopped_at: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
     winner: str | None = None,
@@ -86,7 +86,7 @@ def stop_experiment(
     """
     if winner is None:
         _refuse_without_winner(holdback=holdback, shipTo=ship_to, enable=enable)
-        with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+        with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
             off_since = read_off_since(experiment)
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written, **_flag_off_since(off_since)} if written else None
@@ -94,12 +94,12 @@ def stop_experiment(
             change_status(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
         return experiment
     experiment = get_experiment(key, environment)
-    _compute_results(experiment, at)
+    _compute_results(experiment, now)
     winners = [key for key in experiment.variant_keys if key == winner]
     affected = affected_by_shipping(
-        experiment, winners, at, holdback=holdback or 0, ship_to=ship_to, enable=enable
+        experiment, winners, now, holdback=holdback or 0, ship_to=ship_to, enable=enable
     ).get(winner)
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         _check_decision(experiment, winner, holdback, ship_to, enable)
         shipment = Shipment(winner, holdback or 0, ShipTo(ship_to or ShipTo.AUDIENCE), bool(enable))
         _stop_with_winner(log, experiment, shipment, affected, stopped_at, clock)
@@ -111,7 +111,7 @@ def reopen_experiment(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
@@ -120,7 +120,7 @@ def reopen_experiment(
     Raises DomainError `invalid_transition`, `in_use` if its part of the group is taken, or
     `experiment_locked` if its flag was changed after the stop.
     """
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         reopen(log, experiment)
     return experiment
 

@@ -37,7 +37,7 @@ def open_phase(
     environment: Environment,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     opened_at: datetime | None = None,
     if_match: str | None = None,
     reason: str = "",
@@ -53,7 +53,7 @@ def open_phase(
     details = [detail for name, value in sent.items() for detail in _CHECKS[name](value)]
     if details := [*details, *_check_reason(reason)]:
         raise ValidationFailed(details)
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         _require_running(experiment)
         if details := list(_check_changes(experiment, sent)):
             raise ValidationFailed(details)

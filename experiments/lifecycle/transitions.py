@@ -19,13 +19,13 @@ from experiments.models.documents import KIND, document, get_experiment
 
 
 def writing_experiment(
-    key: str, environment: Environment, if_match: str | None, *, actor: Actor, at: datetime, reason: str
+    key: str, environment: Environment, if_match: str | None, *, actor: Actor, now: datetime, reason: str
 ) -> AbstractContextManager[tuple[Writing, Experiment]]:
     """Open a transaction that changes an experiment, which must be of the version that `If-Match` names.
 
     Raises DomainError `experiment_not_found` or `precondition_failed`.
     """
-    return changing(partial(get_experiment, key, environment), if_match, actor=actor, at=at, reason=reason)
+    return changing(partial(get_experiment, key, environment), if_match, actor=actor, now=now, reason=reason)
 
 
 def change_status(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:

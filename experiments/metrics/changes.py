@@ -58,14 +58,14 @@ def get_metric(key: str) -> Metric:
     return metric
 
 
-def create_metric(*, key: str, actor: Actor, at: datetime, reason: str = "", **values: Any) -> Metric:
+def create_metric(*, key: str, actor: Actor, now: datetime, reason: str = "", **values: Any) -> Metric:
     """Define a metric. `values` are its columns, of which type and event are required.
 
     Started experiments that already use the key keep computing what they did. Raises
     ValidationFailed with every invalid field, or DomainError `already_exists`.
     """
     accepted = _checked(values, key_details=check_key(key))
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         if Metric.objects.filter(key=key).exists():
             message = f"A metric with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
@@ -95,7 +95,7 @@ def update_metric(
     key: str,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     may_make_version: bool = True,
     reason: str = "",
@@ -106,7 +106,7 @@ def update_metric(
     the experiment keeps its own. `may_make_version` says whether the caller has confirmed that.
     Raises ValidationFailed where it is not confirmed.
     """
-    with changing(partial(get_metric, key), if_match, actor=actor, at=at, reason=reason) as (log, metric):
+    with changing(partial(get_metric, key), if_match, actor=actor, now=now, reason=reason) as (log, metric):
         return change(log, metric, changes, may_make_version)
 
 
@@ -123,12 +123,12 @@ def change(log: Writing, metric: Metric, changes: Mapping[str, Any], may_make_ve
     return metric
 
 
-def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
+def delete_metric(*, key: str, actor: Actor, now: datetime, if_match: str | None = None, reason: str = "") -> None:
     """Delete a metric. Its history stays.
 
     Raises DomainError `in_use` if a draft or a running experiment uses it.
     """
-    with changing(partial(get_metric, key), if_match, actor=actor, at=at, reason=reason) as (log, metric):
+    with changing(partial(get_metric, key), if_match, actor=actor, now=now, reason=reason) as (log, metric):
         remove(log, metric)
 
 

@@ -136,7 +136,7 @@ class KillSwitchViewSet(ApiViewSet):
             return _result(Pulled((), (), ()))
         actor = replace(self.caller.actor, request=request_id(request))
         flags = switch.flags if alarm.flags is None else alarm.flags
-        return _result(pull(switch, flags, actor=actor, at=self.now, reason=alarm.reason))
+        return _result(pull(switch, flags, actor=actor, now=self.now, reason=alarm.reason))
 
 
 def _result(pulled: Pulled) -> Response:

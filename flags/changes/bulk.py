@@ -161,7 +161,7 @@ def prepare(
 
 
 def switch_flags(
-    *, keys: Collection[str], enabled: bool, environment: Environment, actor: Actor, at: datetime, reason: str = ""
+    *, keys: Collection[str], enabled: bool, environment: Environment, actor: Actor, now: datetime, reason: str = ""
 ) -> None:
     """Switch flags on or off in an environment. Those that are so already stay unchanged. Raises ValidationFailed."""
 
@@ -169,7 +169,7 @@ def switch_flags(
         state = {**entry.states[environment.key], "enabled": enabled}
         return replace(entry, states={environment.key: state})
 
-    _write_selected(keys, environment, switched, {"actor": actor, "at": at, "reason": reason})
+    _write_selected(keys, environment, switched, {"actor": actor, "now": now, "reason": reason})
 
 
 def archive_flags(
@@ -177,7 +177,7 @@ def archive_flags(
     keys: Collection[str],
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
     is_dry_run: bool = False,
 ) -> None:
@@ -186,7 +186,7 @@ def archive_flags(
     It is refused as a whole if any of them is driven by an experiment, needed by another flag that stays, or on in
     another environment. Raises ValidationFailed. A dry run only checks.
     """
-    common = {"actor": actor, "at": at, "reason": reason, "is_dry_run": is_dry_run}
+    common = {"actor": actor, "now": now, "reason": reason, "is_dry_run": is_dry_run}
     _write_selected(keys, environment, lambda entry: replace(entry, is_archived=True), common)
 
 

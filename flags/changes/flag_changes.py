@@ -54,7 +54,7 @@ def get_flag(key: str, environment: Environment) -> Flag:
 
 
 def create_flag(
-    *, key: str, environment: Environment, actor: Actor, at: datetime, reason: str = "", **values: Any
+    *, key: str, environment: Environment, actor: Actor, now: datetime, reason: str = "", **values: Any
 ) -> Flag:
     """Create a flag: with these values in this environment, and off with the same rules in all others.
 
@@ -63,7 +63,7 @@ def create_flag(
     `already_exists`.
     """
     accepted = _accepted(key, values, check_key(key))
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         if Flag.objects.filter(key=key).exists():
             message = f"A flag with the key {key} exists already; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
@@ -85,7 +85,7 @@ def update_flag(
     environment: Environment,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
@@ -95,15 +95,15 @@ def update_flag(
     `flag_not_found`, `precondition_failed`, `experiment_locked`, or `in_use` if other environments
     or flags name a removed variant.
     """
-    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         return change(log, flag, environment, changes)
 
 
 def switch_flag(
-    *, key: str, enabled: bool, environment: Environment, actor: Actor, at: datetime, reason: str = ""
+    *, key: str, enabled: bool, environment: Environment, actor: Actor, now: datetime, reason: str = ""
 ) -> None:
     """Switch a flag on or off in an environment. One that does not exist by now, or is so already, stays as it is."""
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         found = read_flag(key)
         if found is None:
             return
@@ -146,7 +146,7 @@ def archive_flag(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
@@ -155,7 +155,7 @@ def archive_flag(
     It is refused if other flags or experiments still use the flag, or if it is on in another
     environment.
     """
-    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         if flag.archived_at is not None:
             return flag
         require_archivable(flag, environment)
@@ -174,12 +174,12 @@ def restore_flag(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
     """Restore an archived flag, with the values that it had. Its prerequisites must be restored before."""
-    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         if flag.archived_at is None:
             return flag
         restored = _set_archived(log, flag, environment, None)
@@ -192,7 +192,7 @@ def delete_flag(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> None:
@@ -201,7 +201,7 @@ def delete_flag(
     It is refused if other flags or experiments still use the flag, or if it is on in another
     environment.
     """
-    with changing(partial(get_flag, key, environment), if_match, actor=actor, at=at, reason=reason) as (log, flag):
+    with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         _require_off_elsewhere(flag, environment)
         remove(log, flag, document(flag))
 

@@ -28,11 +28,11 @@ _PREFIX_LENGTH = 12
 
 
 def create_kill_switch(
-    *, name: str, environment: Environment, flags: Sequence[str], actor: Actor, at: datetime, reason: str = ""
+    *, name: str, environment: Environment, flags: Sequence[str], actor: Actor, now: datetime, reason: str = ""
 ) -> tuple[KillSwitch, str]:
     """Create a kill switch and return it with its token, which is not stored. Raises ValidationFailed."""
     token = f"hyd_k_{secrets.token_urlsafe(32)}"
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         _check(name, flags, known=())
         switch = KillSwitch(
             name=name,
@@ -53,19 +53,19 @@ def update_kill_switch(
     *,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> KillSwitch:
     """Change the name of a kill switch or its flags. Raises ValidationFailed, or DomainError `precondition_failed`."""
-    with changing(partial(_current, switch), if_match, actor=actor, at=at, reason=reason) as (log, switch):
+    with changing(partial(_current, switch), if_match, actor=actor, now=now, reason=reason) as (log, switch):
         _check(changes.get("name", switch.name), changes.get("flags", switch.flags), known=switch.flags)
         return _save(log, switch, {name: changes[name] for name in ("name", "flags") if name in changes})
 
 
-def revoke_kill_switch(switch: KillSwitch, *, actor: Actor, at: datetime, reason: str = "") -> KillSwitch:
+def revoke_kill_switch(switch: KillSwitch, *, actor: Actor, now: datetime, reason: str = "") -> KillSwitch:
     """Refuse the token from now on, permanently. A revoked kill switch stays as it is."""
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         switch = _current(switch)
         return switch if switch.revoked_at else _save(log, switch, {"revoked_at": log.at})
 
@@ -105,7 +105,7 @@ class Pulled:
     missing: Sequence[str]
 
 
-def pull(switch: KillSwitch, flags: Collection[str], *, actor: Actor, at: datetime, reason: str) -> Pulled:
+def pull(switch: KillSwitch, flags: Collection[str], *, actor: Actor, now: datetime, reason: str) -> Pulled:
     """Switch flags off by a kill switch. Raises ValidationFailed for a flag that the kill switch does not name."""
     if others := [key for key in flags if key not in switch.flags]:
         message = f"This kill switch does not name the flag {others[0]}; it names {', '.join(switch.flags)}."
@@ -119,7 +119,7 @@ def pull(switch: KillSwitch, flags: Collection[str], *, actor: Actor, at: dateti
     )
     if pulled.switched_off:
         switch_flags(
-            keys=pulled.switched_off, enabled=False, environment=switch.environment, actor=actor, at=at, reason=reason
+            keys=pulled.switched_off, enabled=False, environment=switch.environment, actor=actor, now=now, reason=reason
         )
     return pulled
 

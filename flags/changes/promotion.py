@@ -23,7 +23,7 @@ def promote(
     target: Environment,
     keys: Sequence[str] | None = None,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     reason: str = "",
     is_dry_run: bool = False,
     seen: str | None = None,
@@ -45,7 +45,7 @@ def promote(
             raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
         return write
 
-    return write_prepared(prepare, actor=actor, at=at, reason=reason, is_dry_run=is_dry_run).written
+    return write_prepared(prepare, actor=actor, now=now, reason=reason, is_dry_run=is_dry_run).written
 
 
 def fingerprint(written: Sequence[Written]) -> str:

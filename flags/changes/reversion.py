@@ -116,7 +116,7 @@ def revert_flag(
     revision: int,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
@@ -126,17 +126,17 @@ def revert_flag(
     `flag_not_found` or `precondition_failed`.
     """
     read = partial(get_flag, key, environment)
-    with changing(read, if_match, actor=actor, at=at, reason=reason) as (log, flag):
+    with changing(read, if_match, actor=actor, now=now, reason=reason) as (log, flag):
         revert(log, flag_changes.KIND, flag_changes.document(flag), revision, environment)
         return read()
 
 
 def revert_segment(
-    *, key: str, revision: int, actor: Actor, at: datetime, if_match: str | None = None, reason: str = ""
+    *, key: str, revision: int, actor: Actor, now: datetime, if_match: str | None = None, reason: str = ""
 ) -> Segment:
     """Restore a segment to a revision of its history. Raises as `revert_flag` does."""
     read = partial(get_segment, key)
-    with changing(read, if_match, actor=actor, at=at, reason=reason) as (log, segment):
+    with changing(read, if_match, actor=actor, now=now, reason=reason) as (log, segment):
         revert(log, segment_changes.KIND, segment_changes.document(segment), revision)
         return read()
 

@@ -39,13 +39,13 @@ def get_segment(key: str) -> Segment:
     return segment
 
 
-def create_segment(*, key: str, actor: Actor, at: datetime, reason: str = "", **values: Any) -> Segment:
+def create_segment(*, key: str, actor: Actor, now: datetime, reason: str = "", **values: Any) -> Segment:
     """Create a segment of `values`: description, conditions and user_ids, which are all optional.
 
     Raises ValidationFailed, or DomainError `already_exists`.
     """
     accepted = validate(key, values, details_of_key=check_key(key))
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing(actor=actor, now=now, reason=reason) as log:
         if Segment.objects.filter(key=key).exists():
             message = f"A segment with the key {key} exists already; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
@@ -61,12 +61,12 @@ def update_segment(
     key: str,
     changes: Mapping[str, Any],
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Segment:
     """Merge `changes` (description, conditions, user_ids) into a segment. Equal values change nothing."""
-    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
+    with changing(partial(get_segment, key), if_match, actor=actor, now=now, reason=reason) as (log, segment):
         return change(log, segment, changes)
 
 
@@ -83,9 +83,9 @@ def change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segmen
     return segment
 
 
-def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
+def delete_segment(*, key: str, actor: Actor, now: datetime, if_match: str | None = None, reason: str = "") -> None:
     """Delete a segment, unless a flag, a segment or an experiment uses it. Its history stays in the change log."""
-    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
+    with changing(partial(get_segment, key), if_match, actor=actor, now=now, reason=reason) as (log, segment):
         remove(log, segment)
 
 
@@ -102,7 +102,7 @@ def change_members(
     add: Any = None,
     remove: Any = None,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> tuple[Segment, Members]:
@@ -112,7 +112,7 @@ def change_members(
     """
     add, remove = [] if add is None else add, [] if remove is None else remove
     _check_ids(add, remove)
-    with changing(partial(get_segment, key), if_match, actor=actor, at=at, reason=reason) as (log, segment):
+    with changing(partial(get_segment, key), if_match, actor=actor, now=now, reason=reason) as (log, segment):
         listed = set(segment.user_ids)
         members = Members([user for user in add if user not in listed], [user for user in remove if user in listed])
         user_ids = members.applied_to(segment.user_ids)

@@ -184,8 +184,8 @@ def fill_experiment(production: Any, key: str, since: datetime, seed: int) -> No
     actor, later = Actor("benchmark", Source.COMMAND), since + _SPAN
     if not Metric.objects.exists():
         for name, values in METRICS.items():
-            create_metric(key=name, **values, actor=actor, at=later)
-    whose: dict[str, Any] = {"key": key, "environment": production, "actor": actor, "at": later}
+            create_metric(key=name, **values, actor=actor, now=later)
+    whose: dict[str, Any] = {"key": key, "environment": production, "actor": actor, "now": later}
     variants = [{"key": variant, "weight": 1} for variant in _VARIANTS]
     create_experiment(variants=variants, metrics=list(METRICS), **whose)
     experiment = start_experiment(started_at=since, **whose)

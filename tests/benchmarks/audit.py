@@ -48,7 +48,7 @@ def main() -> None:
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
-    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "now": timezone.now()}
     experiments = []
     for key, design in DESIGNS.items():
         whose = {"key": key, "environment": production, **writer}

@@ -56,7 +56,7 @@ def fill(users: int, events: int) -> dict[str, float]:
     from experiments.results.refresh import refresh  # noqa: PLC0415
 
     environment = Environment.objects.default()
-    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "now": timezone.now()}
     for key, values in METRICS.items():
         create_metric(key=key, **values, **writer)
     variants = [{"key": key, "weight": 1} for key in ("control", "blue", "green")]

@@ -76,7 +76,7 @@ def start_experiments(production: Any) -> list[Any]:
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
 
-    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": NOW}
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "now": NOW}
     for key in CHOSEN:
         create_metric(key=key, **METRICS[key], **writer)
     variants = [{"key": key, "weight": 1} for key in ("control", "green")]

@@ -48,7 +48,7 @@ def main(rounds: int, times: int) -> None:
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
-    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "now": timezone.now()}
     condition = {"attribute": "country", "operator": "in", "value": ["CH", "DE"]}
     rules = [{"type": "percentage", "percentage": 50, "conditions": [condition]}]
     flag_changes.create_flag(key="new-checkout", enabled=True, rules=rules, environment=production, **writer)

@@ -107,7 +107,7 @@ def main() -> None:
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
-    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "now": timezone.now()}
     for key, values in METRICS.items():
         create_metric(key=key, **values, **writer)
     variants = [{"key": key, "weight": 1} for key in ("control", "blue", "green")]

@@ -30,7 +30,7 @@ def main(count: int) -> None:
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
-    writer = {"environment": production, "actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    writer = {"environment": production, "actor": Actor("benchmark", Source.COMMAND), "now": timezone.now()}
     condition = {"attribute": "country", "operator": "in", "value": ["CH", "DE"]}
     rules = [{"type": "percentage", "percentage": 50, "conditions": [condition]}]
     for at in range(count):

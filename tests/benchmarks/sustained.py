@@ -43,7 +43,7 @@ def main() -> None:
     from experiments.results.refresh import bring_up_to_date  # noqa: PLC0415
 
     now = timezone.now()
-    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": now}
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "now": now}
     for key, values in METRICS.items():
         create_metric(key=key, **values, **writer)
     variants = [{"key": key, "weight": 1} for key in ("control", "blue", "green")]

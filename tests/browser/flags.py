@@ -12,7 +12,7 @@ from tests.conftest import ACTOR, NOON
 
 def flag_in_production(**fields: Any) -> Flag:
     production = Environment.objects.get(key="production")
-    return create_flag(**{"key": "new-checkout", **fields}, environment=production, actor=ACTOR, at=NOON)
+    return create_flag(**{"key": "new-checkout", **fields}, environment=production, actor=ACTOR, now=NOON)
 
 
 def stored(key: str = "new-checkout", environment: str = "production") -> Flag:

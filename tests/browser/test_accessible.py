@@ -53,9 +53,9 @@ def fill_database() -> None:
     call_command("demo", "--users", "200", "--events", "2000", stdout=StringIO())
     Group.objects.create(name="testers")
     production = Environment.objects.get(key="production")
-    create_key(name="shop", scope=Scope.SERVER, environment=production, actor=ACTOR, at=NOON)
-    create_kill_switch(name="pager", environment=production, flags=["new-checkout"], actor=ACTOR, at=NOON)
-    webhook, _ = create_webhook(name="chat", url="https://hooks.example.com", actor=ACTOR, at=NOON)
+    create_key(name="shop", scope=Scope.SERVER, environment=production, actor=ACTOR, now=NOON)
+    create_kill_switch(name="pager", environment=production, flags=["new-checkout"], actor=ACTOR, now=NOON)
+    webhook, _ = create_webhook(name="chat", url="https://hooks.example.com", actor=ACTOR, now=NOON)
     queue_test(webhook, NOON)
 
 

@@ -42,7 +42,7 @@ def test_overview__after_signing_in__is_the_first_page(visit: Visit) -> None:
 
 
 def test_flags__on_a_phone__take_little_room(visit: Visit) -> None:
-    create_environment(key="development", name="Development", actor=ACTOR, at=NOON)
+    create_environment(key="development", name="Development", actor=ACTOR, now=NOON)
     flag_in_production(description="A long description of the flag. " * 6, tags=["a-tag", "another-tag"], rules=RULES)
     visit.page.set_viewport_size({"width": 390, "height": 844})
     visit.open("/admin/flags/flag/")
@@ -100,7 +100,7 @@ def test_flags__on_a_wide_screen__have_no_tab_stop_that_opens_nothing(visit: Vis
 @pytest.mark.parametrize("width", [390, 1280])
 def test_lists__with_keys_and_names_that_have_no_space__fit_the_page(visit: Visit, width: int) -> None:
     flag_in_production(key="k" * KEY_LENGTH)
-    create_metric(key="m" * KEY_LENGTH, type="conversion", event="n" * NAME_LENGTH, actor=ACTOR, at=NOON)
+    create_metric(key="m" * KEY_LENGTH, type="conversion", event="n" * NAME_LENGTH, actor=ACTOR, now=NOON)
     EventFactory(name="n" * NAME_LENGTH, user_id="u" * NAME_LENGTH, timestamp=timezone.now())
     visit.page.set_viewport_size({"width": width, "height": 844})
     for path in ("", "flags/flag/", "experiments/metric/", "events/event/", "config/change/"):

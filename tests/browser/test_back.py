@@ -75,7 +75,7 @@ def test_rules__edited_before_the_question__are_in_the_editor_after_back(visit: 
 
 
 def test_users_of_a_long_segment__edited_before_the_question__are_listed_after_back(visit: Visit, page: Page) -> None:
-    segment = create_segment(key="testers", user_ids=LONG, actor=ACTOR, at=NOON)
+    segment = create_segment(key="testers", user_ids=LONG, actor=ACTOR, now=NOON)
     flag_in_production(rules=[{"type": "segment", "segment": "testers"}], enabled=True)
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     page.get_by_label("Ids to remove").fill("user-0")
@@ -89,7 +89,7 @@ def test_users_of_a_long_segment__edited_before_the_question__are_listed_after_b
 
 
 def test_users_of_a_segment__pasted_before_the_question__have_the_notice_after_back(visit: Visit, page: Page) -> None:
-    segment = create_segment(key="testers", user_ids=["user-0", "user-1"], actor=ACTOR, at=NOON)
+    segment = create_segment(key="testers", user_ids=["user-0", "user-1"], actor=ACTOR, now=NOON)
     flag_in_production(rules=[{"type": "segment", "segment": "testers"}], enabled=True)
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     page.fill("#id_user_ids", "user-1\nnew, newer")

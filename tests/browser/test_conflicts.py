@@ -23,7 +23,7 @@ def edit_with_somebody(visit: Visit) -> None:
     visit.open(f"/admin/flags/flag/{flag.pk}/change/")
     production = Environment.objects.get(key="production")
     theirs = {"description": "Theirs", "rules": [{"type": "percentage", "percentage": 50}]}
-    update_flag(key=flag.key, environment=production, changes=theirs, actor=ACTOR, at=timezone.now())
+    update_flag(key=flag.key, environment=production, changes=theirs, actor=ACTOR, now=timezone.now())
     page.fill("#id_description", "Mine")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Two versions of new-checkout")).to_be_visible()

@@ -152,7 +152,7 @@ def test_revert__from_the_history__brings_back_what_was(visit: Visit) -> None:
     flag = flag_in_production(description="First")
     edit = {"description": "Second", "rules": [{"type": "percentage", "percentage": 5}]}
     production = Environment.objects.get(key="production")
-    update_flag(key=flag.key, environment=production, changes=edit, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=production, changes=edit, actor=ACTOR, now=NOON)
     page = visit.page
     visit.open(f"/admin/flags/flag/{flag.pk}/history/")
     page.get_by_role("link", name="Revert to this").click()

@@ -83,5 +83,5 @@ def test_list__beside_its_switches__says_for_how_many_users_flags_are_on_and_kee
     page.wait_for_load_state("networkidle")
     assert page.evaluate("window.shifts") == []
     free = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "free"}]}
-    update_flag(key="new-checkout", environment=production, changes={"rules": [free]}, actor=ACTOR, at=timezone.now())
+    update_flag(key="new-checkout", environment=production, changes={"rules": [free]}, actor=ACTOR, now=timezone.now())
     expect(share).to_have_text("75 % of users", timeout=30_000)

@@ -27,7 +27,7 @@ LINES = [r'"new\nline"', "b", " padded ", r'"a\r\nb\r"', r'"\"new\\nline\""', '"
 
 
 def segment(*more: str, **fields: Any) -> Segment:
-    return create_segment(**{"key": "few", "user_ids": [*IDS, *more], "actor": ACTOR, "at": NOON, **fields})
+    return create_segment(**{"key": "few", "user_ids": [*IDS, *more], "actor": ACTOR, "now": NOON, **fields})
 
 
 def notice(page: Page) -> Locator:

@@ -52,7 +52,7 @@ def test_times__of_another_zone__are_beside_those_of_the_page(visit: Visit, page
 
 
 def test_times__in_sentences_tooltips_and_later_rows__have_it_too(visit: Visit, page_in: Callable[[str], Page]) -> None:
-    create_metric(key="m", type="count", event="buy", actor=ACTOR, at=NOON)
+    create_metric(key="m", type="count", event="buy", actor=ACTOR, now=NOON)
     now = timezone.now().replace(minute=0, second=0, microsecond=0)
     for hour in range(24, 124):
         EventFactory(name="buy", timestamp=now - timedelta(hours=hour))

@@ -113,7 +113,7 @@ def test_metric__funnel__is_made_of_steps_with_conditions_and_a_margin(visit: Vi
 
 
 def test_experiment__metrics__say_what_they_compute_and_may_have_any_name(visit: Visit) -> None:
-    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
+    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, now=NOON)
     page = visit.page
     visit.open("/admin/experiments/experiment/add/?all=true")
     page.fill("#id_key", "button")
@@ -132,7 +132,7 @@ def test_experiment__metrics__say_what_they_compute_and_may_have_any_name(visit:
 
 @pytest.mark.parametrize("width", [1300, 400])
 def test_pages__of_the_longest_names__do_not_scroll_sideways(visit: Visit, production: Environment, width: int) -> None:
-    metric = create_metric(key="k" * 100, type="count", event="e" * 200, actor=ACTOR, at=NOON)
+    metric = create_metric(key="k" * 100, type="count", event="e" * 200, actor=ACTOR, now=NOON)
     draft = ExperimentFactory(key="d" * 100, metrics=["m" * 200, metric.key])
     running = ExperimentFactory(key="r" * 100, metrics=["m" * 200, metric.key], running=True)
     visit.page.set_viewport_size({"width": width, "height": 900})

@@ -77,7 +77,7 @@ def test_value__with_a_comma_at_its_end__can_lose_it(visit: Visit) -> None:
 
 def test_users_of_a_segment__pasted_with_separators__are_split(visit: Visit) -> None:
     page = visit.page
-    segment = create_segment(key="few", user_ids=["ada, bob"], actor=ACTOR, at=NOON)
+    segment = create_segment(key="few", user_ids=["ada, bob"], actor=ACTOR, now=NOON)
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     expect(notice(page).get_by_text("“ada, bob” counts as one value.")).to_be_visible()
     page.fill("#id_user_ids", "ada, bob; carl")
@@ -89,7 +89,7 @@ def test_users_of_a_segment__pasted_with_separators__are_split(visit: Visit) -> 
 
 def test_users_of_a_very_long_segment__are_split_in_the_list_and_in_what_is_added(visit: Visit) -> None:
     page = visit.page
-    segment = create_segment(key="large", user_ids=[*LONG, "ada, bob"], actor=ACTOR, at=NOON)
+    segment = create_segment(key="large", user_ids=[*LONG, "ada, bob"], actor=ACTOR, now=NOON)
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     page.get_by_label("Ids to add").fill("carl; dan")
     expect(notice(page)).to_have_count(2)

@@ -22,8 +22,8 @@ def test_flag__promoted_from_its_page__is_as_it_was_seen(visit: Visit) -> None:
     flag_in_production()
     change = {"enabled": True, "rules": [{"type": "percentage", "percentage": 25}]}
     staging = Environment.objects.get(key="staging")
-    update_flag(key="new-checkout", environment=staging, changes=change, actor=ACTOR, at=timezone.now())
-    create_environment(key="trial", name="Trial", actor=ACTOR, at=timezone.now())
+    update_flag(key="new-checkout", environment=staging, changes=change, actor=ACTOR, now=timezone.now())
+    create_environment(key="trial", name="Trial", actor=ACTOR, now=timezone.now())
     visit.open("/admin/flags/flag/")
     page.get_by_role("link", name="new-checkout").click()
     page.get_by_role("link", name="Promote").click()

@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["scri
 @BOTH
 def test_switch__in_production__asks_for_a_reason_by_keyboard(visit: Visit) -> None:
     production, now = Environment.objects.get(key="production"), timezone.now()
-    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     flag_in_production()
     store(production, *(note(f"user-{number}", now) for number in range(3)), now=now)
     page = visit.page
@@ -69,7 +69,7 @@ def test_switches__of_all_environments__are_side_by_side(visit: Visit) -> None:
 @BOTH
 def test_segment__edited_so_that_a_user_loses_a_flag__asks_and_keeps_what_was_typed(visit: Visit) -> None:
     production, now = Environment.objects.get(key="production"), timezone.now()
-    create_segment(key="testers", user_ids=["user-0", "user-1"], actor=ACTOR, at=NOON)
+    create_segment(key="testers", user_ids=["user-0", "user-1"], actor=ACTOR, now=NOON)
     flag_in_production(rules=[{"type": "segment", "segment": "testers"}], enabled=True)
     store(production, *(note(f"user-{number}", now) for number in range(4)), now=now)
     page = visit.page

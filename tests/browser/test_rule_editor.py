@@ -40,7 +40,7 @@ def rule(visit: Visit, number: int) -> Locator:
 
 
 def test_conditions__of_every_kind__are_stored_as_they_look(visit: Visit) -> None:
-    create_segment(key="testers", actor=ACTOR, at=NOON)
+    create_segment(key="testers", actor=ACTOR, now=NOON)
     open_flag(visit)
     wanted: list[dict[str, Any]] = [
         {"attribute": "email", "operator": "endsWith", "value": "@example.com", "negate": True, "ignoreCase": True},
@@ -119,7 +119,7 @@ def test_operators__all_that_there_are__can_be_chosen(visit: Visit) -> None:
 
 
 def test_rule__of_a_segment__is_chosen_among_those_there_are(visit: Visit) -> None:
-    create_segment(key="testers", actor=ACTOR, at=NOON)
+    create_segment(key="testers", actor=ACTOR, now=NOON)
     open_flag(visit)
     visit.page.get_by_role("button", name="Add rule").click()
     rule(visit, 1).get_by_label("Who").select_option("segment")
@@ -250,7 +250,7 @@ def test_rule__refused__unfolds_where_the_mistake_is(visit: Visit) -> None:
 
 
 def test_rules__with_everything_in_them__stay_as_they_were_when_others_are_edited(visit: Visit) -> None:
-    create_segment(key="testers", actor=ACTOR, at=NOON)
+    create_segment(key="testers", actor=ACTOR, now=NOON)
     full = {
         "type": "segment",
         "segment": "testers",
@@ -275,7 +275,7 @@ def test_rule__of_an_experiment__is_shown_and_stays_first(visit: Visit) -> None:
     rules = [{"type": "percentage", "percentage": share} for share in (5, 6)]
     flag_in_production(**SERVED_COLOURS, rules=rules)
     driving_rule = experiment_rule(is_plain=False, percentage=20, forced={"qa": "treatment"})
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         production = Environment.objects.get(key="production")
         put_rule(log, key="new-checkout", environment=production, rule=driving_rule)
     visit.open(f"/admin/flags/flag/{stored().pk}/change/")
@@ -294,7 +294,7 @@ def test_rules__before_that_of_an_experiment__are_shown_and_stay_as_they_are(vis
     rules = [{"type": "percentage", "percentage": share} for share in (5, 6, 7)]
     flag_in_production(rules=rules)
     driving_rule = experiment_rule()
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         production = Environment.objects.get(key="production")
         put_rule(log, key="new-checkout", environment=production, rule=driving_rule, position=1)
     visit.open(f"/admin/flags/flag/{stored().pk}/change/")

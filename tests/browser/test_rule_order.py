@@ -149,7 +149,7 @@ def test_rule__drag_cancelled_by_escape__leaves_the_list_as_it_was(page: Page) -
 
 def test_rule__dragged_before_that_of_an_experiment__stays_behind_it(visit: Visit) -> None:
     flag_in_production(rules=RULES[:2])
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         production = Environment.objects.get(key="production")
         put_rule(log, key="new-checkout", environment=production, rule=experiment_rule())
     visit.page.set_viewport_size({"width": 1440, "height": 2400})

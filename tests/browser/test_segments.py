@@ -42,7 +42,7 @@ def test_segment__built_with_the_editor__is_stored_as_it_looks(visit: Visit) -> 
 
 
 def test_segment__that_lists_users__leads_to_their_pages(visit: Visit) -> None:
-    segment = create_segment(key="few", user_ids=["ada"], actor=ACTOR, at=NOON)
+    segment = create_segment(key="few", user_ids=["ada"], actor=ACTOR, now=NOON)
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     links = visit.page.locator("main a.hy-user")
     expect(links).to_have_text(["ada"])
@@ -78,7 +78,7 @@ def test_segment__refused__shows_the_error_at_its_field(visit: Visit) -> None:
 
 
 def test_segment__of_very_many__is_edited_by_what_to_add_and_what_to_remove(visit: Visit) -> None:
-    segment = create_segment(key="large", user_ids=LONG, actor=ACTOR, at=NOON)
+    segment = create_segment(key="large", user_ids=LONG, actor=ACTOR, now=NOON)
     page = visit.page
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     expect(page.locator("#id_user_ids")).to_be_hidden()
@@ -93,7 +93,7 @@ def test_segment__of_very_many__is_edited_by_what_to_add_and_what_to_remove(visi
 
 
 def test_segment__of_very_many__can_still_be_edited_as_a_whole(visit: Visit) -> None:
-    segment = create_segment(key="large", user_ids=LONG, actor=ACTOR, at=NOON)
+    segment = create_segment(key="large", user_ids=LONG, actor=ACTOR, now=NOON)
     page = visit.page
     visit.open(f"/admin/flags/segment/{segment.pk}/change/")
     page.get_by_label("Ids to add").fill("new")

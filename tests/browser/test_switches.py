@@ -74,7 +74,7 @@ def test_rows__below_the_bar_of_actions__can_be_reached(long_list: Page, width: 
 @pytest.mark.parametrize("by", ["mouse", "keyboard"])
 def test_switch__with_a_question__keeps_its_place_and_the_focus(long_list: Page, by: str) -> None:
     production = Environment.objects.get(key="production")
-    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     switch, question = switch_in(long_list, "Production"), long_list.get_by_role("dialog")
     place = place_of(switch)
     for answer, message in (("Cancel", "You cancelled"), ("Switch on", f"{KEY} is now on in Production.")):

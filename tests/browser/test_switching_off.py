@@ -80,7 +80,7 @@ def test_ship__onto_a_flag_that_is_off__asks_whether_to_switch_it_on(visit: Visi
     page, production = visit.page, Environment.objects.get(key="production")
     record_clear_winner(production)
     changes = {"enabled": False}
-    update_flag(key="button", environment=production, changes=changes, actor=ACTOR, at=timezone.now())
+    update_flag(key="button", environment=production, changes=changes, actor=ACTOR, now=timezone.now())
     visit.open(f"/admin/experiments/experiment/{experiment.pk}/ship/")
     expect(page.get_by_role("status").filter(has_text="The flag button has been off since")).to_be_visible()
     page.get_by_role("textbox", name="Reason").fill("Seen enough")
@@ -97,7 +97,7 @@ def test_ship__onto_a_flag_that_is_off__requires_a_reason_if_switching_it_on_aff
     pro = {"attribute": "plan", "operator": "equals", "value": "pro"}
     experiment = run_experiment(production, conditions=[pro])
     record_clear_winner(production)
-    update_flag(key="button", environment=production, changes={"enabled": False}, actor=ACTOR, at=now)
+    update_flag(key="button", environment=production, changes={"enabled": False}, actor=ACTOR, now=now)
     store(production, *(note(f"user-{number}", now, plan="free") for number in range(60)), now=now)
     visit.open(f"/admin/experiments/experiment/{experiment.pk}/ship/")
     expect(page.locator("input[value=green]")).to_be_checked()

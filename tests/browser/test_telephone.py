@@ -48,9 +48,9 @@ LISTS = {
 def test_lists__on_a_telephone__are_cards_of_a_few_lines(visit: Visit) -> None:
     call_command("demo", "--users", "50", "--events", "400", stdout=StringIO())
     production = Environment.objects.get(key="production")
-    create_key(name="shop", scope=Scope.SERVER, environment=production, actor=ACTOR, at=NOON)
-    create_kill_switch(name="pager", environment=production, flags=["new-checkout"], actor=ACTOR, at=NOON)
-    webhook, _ = create_webhook(name="chat", url="https://hooks.example.com", actor=ACTOR, at=NOON)
+    create_key(name="shop", scope=Scope.SERVER, environment=production, actor=ACTOR, now=NOON)
+    create_kill_switch(name="pager", environment=production, flags=["new-checkout"], actor=ACTOR, now=NOON)
+    webhook, _ = create_webhook(name="chat", url="https://hooks.example.com", actor=ACTOR, now=NOON)
     queue_test(webhook, NOON)
     visit.page.set_viewport_size({"width": WIDTH, "height": 844})
     for address, (shown, hidden) in LISTS.items():
@@ -70,7 +70,7 @@ def test_lists__on_a_telephone__are_cards_of_a_few_lines(visit: Visit) -> None:
 def environments() -> None:
     """More of them than a row has room for, one with a long name."""
     for key in ("development", "quality", "preview", "an-environment-of-customers-in-asia-and-oceania"):
-        create_environment(key=key, name=key.title(), actor=ACTOR, at=NOON)
+        create_environment(key=key, name=key.title(), actor=ACTOR, now=NOON)
 
 
 def test_lists__with_many_environments__fit_a_telephone(visit: Visit, environments: None) -> None:
@@ -93,7 +93,7 @@ LONGEST_KEYS = ["k" * KEY_LENGTH, f"{'team-of-payments.' * 5}checkout"]
 @pytest.mark.parametrize("number", [2, 3, 6])
 def test_flags__with_the_longest_keys_and_every_badge__take_as_little_room(visit: Visit, number: int) -> None:
     for extra in range(2, number):
-        create_environment(key=f"extra-{extra}", name=f"Extra {extra}", actor=ACTOR, at=NOON)
+        create_environment(key=f"extra-{extra}", name=f"Extra {extra}", actor=ACTOR, now=NOON)
     long_ago = timezone.now() - timedelta(days=40)
     rules = [{"type": "users", "userIds": [f"user-{'u' * 40}-{place}" for place in range(3)]}] * 3
     for key in LONGEST_KEYS:
@@ -103,7 +103,7 @@ def test_flags__with_the_longest_keys_and_every_badge__take_as_little_room(visit
             name = f"{key[:-1]}-" if is_archived else key
             flag_in_production(key=name, enabled=not is_archived, **about)
             if is_archived:
-                archive_flag(key=name, environment=Environment.objects.get(key="production"), actor=ACTOR, at=NOON)
+                archive_flag(key=name, environment=Environment.objects.get(key="production"), actor=ACTOR, now=NOON)
     Flag.objects.update(created_at=long_ago)
     visit.page.set_viewport_size({"width": WIDTH, "height": 844})
     for shelf, badges in (("", ["expired", "not evaluated"]), ("?shelf=archived", ["archived"])):

@@ -36,7 +36,7 @@ def run(*arguments: str) -> tuple[str, str]:
 
 def make_key(environment: Environment, name: str = "shop", **options: Any) -> tuple[ApiKey, str]:
     return create_key(
-        **{"name": name, "environment": environment, "scope": Scope.SERVER, "actor": ACTOR, "at": NOON, **options}
+        **{"name": name, "environment": environment, "scope": Scope.SERVER, "actor": ACTOR, "now": NOON, **options}
     )
 
 
@@ -102,7 +102,7 @@ class TestListKeys:
         live, live_secret = make_key(production, "live")
         expired, _ = make_key(staging, "expired", expires_at=live.created_at + timedelta(days=1))
         revoked, _ = make_key(production, "revoked", scope=Scope.CLIENT)
-        revoke_key(revoked, actor=ACTOR, at=NOON)
+        revoke_key(revoked, actor=ACTOR, now=NOON)
         with time_machine.travel(live.created_at + timedelta(days=2), tick=False):
             out, _ = run("list_keys")
         made = [format_timestamp(key.created_at) for key in (live, expired, revoked)]
@@ -139,7 +139,7 @@ class TestListKeys:
 class TestRotateKey:
     @time_machine.travel(NOON, tick=False)
     def test_rotate_key__live_key__has_a_successor_with_the_same_rights_and_expires(self, production):
-        old, _ = make_key(production, scope=Scope.MANAGE, common=True, at=PAST)
+        old, _ = make_key(production, scope=Scope.MANAGE, common=True, now=PAST)
         out, err = run("rotate_key", old.prefix, "--overlap", "3")
         new = ApiKey.objects.exclude(pk=old.pk).get()
         assert digest(out.removesuffix("\n")) == new.digest
@@ -150,12 +150,12 @@ class TestRotateKey:
 
     @time_machine.travel(NOON, tick=False)
     def test_rotate_key__that_expires_before__keeps_its_expiry(self, production):
-        old, _ = make_key(production, expires_at=NOON + timedelta(days=1), at=PAST)
+        old, _ = make_key(production, expires_at=NOON + timedelta(days=1), now=PAST)
         run("rotate_key", old.prefix)
         assert ApiKey.objects.get(pk=old.pk).expires_at == NOON + timedelta(days=1)
 
     def test_rotate_key__revoked__is_refused(self, production):
-        key = revoke_key(make_key(production)[0], actor=ACTOR, at=NOON)
+        key = revoke_key(make_key(production)[0], actor=ACTOR, now=NOON)
         with pytest.raises(CommandError, match="is expired or revoked; create a new one instead"):
             run("rotate_key", key.prefix)
         assert ApiKey.objects.count() == 1
@@ -178,7 +178,7 @@ class TestRevokeKey:
         assert (change.object_id, change.source) == (str(key.pk), Source.COMMAND)
 
     def test_revoke_key__revoked_already__changes_nothing_and_says_so(self, production):
-        key = revoke_key(make_key(production)[0], actor=ACTOR, at=NOON)
+        key = revoke_key(make_key(production)[0], actor=ACTOR, now=NOON)
         revision = Change.objects.latest_revision()
         out, _ = run("revoke_key", key.prefix)
         assert out == f"API key {key.pk} (shop) was already revoked at {format_timestamp(key.revoked_at)}.\n"
@@ -215,7 +215,7 @@ class TestSetup:
     @pytest.fixture(autouse=True)
     def _flag(self, production):
         """Something of the operator's own, so that setup leaves the demo out."""
-        create_flag(key="mine", environment=production, actor=ACTOR, at=PAST)
+        create_flag(key="mine", environment=production, actor=ACTOR, now=PAST)
 
     def test_setup__no_user__makes_an_admin_whose_printed_password_signs_in(self):
         out, _ = run("setup")

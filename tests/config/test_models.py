@@ -17,7 +17,7 @@ LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def append(object_id: str, key: str, at: datetime = LATER, *, kind: str = "thing") -> int:
-    with writing(actor=ACTOR, at=at) as log:
+    with writing(actor=ACTOR, now=at) as log:
         log.append(kind, object_id=object_id, key=key, before=None, after={"key": key})
         return log.revision
 

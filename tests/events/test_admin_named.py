@@ -24,7 +24,7 @@ from tests.factories import EventFactory, ExperimentFactory
 
 LIST = "/admin/events/event/"
 HOUR = timedelta(hours=1)
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 @pytest.fixture

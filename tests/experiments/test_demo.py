@@ -94,7 +94,7 @@ class TestDemo:
         assert Segment.objects.count() == 2
 
     def test_demo__segment_alone__is_a_database_in_use(self, db):
-        create_segment(key="mine", actor=ACTOR, at=NOON)
+        create_segment(key="mine", actor=ACTOR, now=NOON)
         with pytest.raises(CommandError):
             demo(*SMALL)
 
@@ -176,7 +176,7 @@ class TestDemo:
         assert parse_timestamp(stopped["startedAt"]) < parse_timestamp(stopped["stoppedAt"]) < written
 
     def test_demo__database_in_use__is_refused_and_writes_nothing(self, production):
-        create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
+        create_flag(key="mine", environment=production, actor=ACTOR, now=NOON)
         revision = Change.objects.latest_revision()
         with pytest.raises(CommandError, match=r"^The database is not empty; "):
             demo(*SMALL)
@@ -184,7 +184,7 @@ class TestDemo:
         assert not Event.objects.exists()
 
     def test_demo__if_empty_on_a_database_in_use__says_and_writes_nothing(self, production):
-        create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
+        create_flag(key="mine", environment=production, actor=ACTOR, now=NOON)
         assert demo("--if-empty", *SMALL) == ""
         assert list(Flag.objects.values_list("key", flat=True)) == ["mine"]
 

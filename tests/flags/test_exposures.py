@@ -30,7 +30,7 @@ from tests.flags.ofrep import calls as ofrep
 
 pytestmark = pytest.mark.both_lanes
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 ON, OFF = {"enabled": True, "reason": "rule_match"}, {"enabled": False, "reason": "rule_match"}
 NEW = {"enabled": True, "reason": "rule_match", "variant": "new", "value": "#0f0"}
 OLD = {"enabled": True, "reason": "rule_match", "variant": "old", "value": "#f00"}
@@ -294,7 +294,7 @@ def test_explain__moment_while_the_experiment_ran__goes_by_its_rule(
 ) -> None:
     driven.variants["checkout", TREATED] = "control"
     then = timezone.now()
-    with writing(actor=ACTOR, at=then + timedelta(hours=1)) as log:
+    with writing(actor=ACTOR, now=then + timedelta(hours=1)) as log:
         experiment_rules.remove_rule(log, key="f", environment=production, experiment="checkout")
     assert data(api.post("/v1/flags/f/explain", {"userId": TREATED}))["rules"] == []
     trace = data(api.post("/v1/flags/f/explain", {"userId": TREATED, "at": format_timestamp(then)}))

@@ -16,7 +16,7 @@ from tests.flags.changes.random_changes import RandomChanges
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 HALF = [{"type": "percentage", "percentage": 50}]
 
 

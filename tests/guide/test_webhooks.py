@@ -62,7 +62,7 @@ def test_document__of_the_guide__has_the_properties_of_a_message(production: Any
         environment=production,
         changes={"enabled": True},
         actor=Actor("user ada", Source.ADMIN),
-        at=timezone.now(),
+        now=timezone.now(),
         reason=shown["data"]["reason"],
     )
     change = Change.objects.latest("revision")

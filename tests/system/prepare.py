@@ -30,7 +30,7 @@ def main() -> None:
             name = f"{scope.value} of {environment.key}"
             common = scope == Scope.MANAGE
             values = {"name": name, "environment": environment, "scope": scope, "common": common}
-            _, secret = create_key(**values, actor=actor, at=timezone.now())
+            _, secret = create_key(**values, actor=actor, now=timezone.now())
             keys.setdefault(environment.key, {})[scope.value] = secret
     print(json.dumps(keys))  # noqa: T201 (the output of the script)
 

@@ -43,7 +43,7 @@ class Command(OperatorCommand):
             common=common,
             expires_at=_read_expiry(expires, now),
             actor=actor(),
-            at=now,
+            now=now,
         )
         until = f"until {format_timestamp(key.expires_at)}" if key.expires_at else "without expiry"
         self.stderr.write(

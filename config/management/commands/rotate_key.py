@@ -29,7 +29,7 @@ class Command(OperatorCommand):
         if not 1 <= overlap <= _MOST_DAYS:
             raise CommandError(f"--overlap must be 1 to {_MOST_DAYS} (in days).")
         old = find_by_id_or_prefix(ApiKey, key, "list_keys")
-        made, secret = rotate_key(old, overlap=timedelta(days=overlap), actor=actor(), at=timezone.now())
+        made, secret = rotate_key(old, overlap=timedelta(days=overlap), actor=actor(), now=timezone.now())
         self.stderr.write(
             f"API key {made.pk} replaces {old.prefix}, which expires in {overlap} days or before. "
             "Its secret is shown only now:",

@@ -50,7 +50,7 @@ class Command(BaseCommand):
         password = secrets.token_urlsafe(12)
         with transaction.atomic():
             user = User.objects.create_superuser(_ADMIN, password=password)
-            log_account(user, None, document(user), actor=actor(), at=timezone.now())
+            log_account(user, None, document(user), actor=actor(), now=timezone.now())
         self.stdout.write(
             f"Sign in at /admin/ as {_ADMIN} with the password {password}\n"
             f"Write it down, because it is shown only now. `manage.py changepassword {_ADMIN}` sets a new one."

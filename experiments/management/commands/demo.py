@@ -34,7 +34,7 @@ class Command(OperatorCommand):
                 production=production,
                 staging=staging,
                 actor=actor(),
-                at=timezone.now(),
+                now=timezone.now(),
                 on_progress=bar.update,
             )
         self.stdout.write(

@@ -29,7 +29,7 @@ class Command(OperatorCommand):
             environment=find_environment(environment),
             started_at=at,
             actor=actor(),
-            at=now,
+            now=now,
             reason=reason,
         )
         assert started.started_at is not None  # noqa: S101 (it has just been started)

@@ -53,7 +53,7 @@ class Command(OperatorCommand):
             environment=find_environment(environment),
             stopped_at=at,
             actor=actor(),
-            at=now,
+            now=now,
             reason=reason,
             decision={"winner": winner, "ship_to": ship_to, "enable": enable},
         )

@@ -24,7 +24,7 @@ class Command(OperatorCommand):
 
     def handle(self, *, flags: Sequence[str], name: str, environment: str | None, **_: Any) -> None:
         where = find_environment(environment)
-        switch, token = create_kill_switch(name=name, environment=where, flags=flags, actor=actor(), at=timezone.now())
+        switch, token = create_kill_switch(name=name, environment=where, flags=flags, actor=actor(), now=timezone.now())
         self.stderr.write(
             f"Kill switch {switch.pk} in {where.key}: POST /v1/hooks/{switch.pk}. Its token is shown only now:",
             self.style.SUCCESS,  # not an error, but stdout is for the token alone

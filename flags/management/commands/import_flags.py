@@ -35,7 +35,7 @@ class Command(OperatorCommand):
             content_file = read(_bytes_of(file), name=_name_of(file), form=form, only_environment=only)
             try:
                 written = import_content(
-                    content_file.content, actor=actor(), at=timezone.now(), reason=reason, is_dry_run=dry_run
+                    content_file.content, actor=actor(), now=timezone.now(), reason=reason, is_dry_run=dry_run
                 )
             except ValidationFailed as error:
                 raise content_file.refused(error.details) from error

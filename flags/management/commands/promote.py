@@ -28,7 +28,7 @@ class Command(OperatorCommand):
             target=find_environment(target),
             keys=keys or None,
             actor=actor(),
-            at=timezone.now(),
+            now=timezone.now(),
             reason=reason,
             is_dry_run=dry_run,
         )

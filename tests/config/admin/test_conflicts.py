@@ -21,7 +21,7 @@ from tests.factories import ExperimentFactory, FlagFactory
 
 pytestmark = pytest.mark.django_db
 
-BY = {"actor": ACTOR, "at": NOON}
+BY = {"actor": ACTOR, "now": NOON}
 
 
 def shown(response: Any) -> list[tuple[str, str, str]]:

@@ -195,7 +195,7 @@ def test_read__session_ended__leads_to_the_page_to_sign_in() -> None:
 
 @pytest.mark.parametrize("is_protected", [True, False])
 def test_switch__session_ended__asks_before_it_is_made(production: Environment, is_protected: bool) -> None:
-    update_environment(production, protected=is_protected, actor=ACTOR, at=NOON)
+    update_environment(production, protected=is_protected, actor=ACTOR, now=NOON)
     flag = FlagFactory(key="f")
     client, login = send_late(page_of(flag, "toggle"), {"switch": "production:on"})
     before = revision()
@@ -317,7 +317,7 @@ def test_guided_step__session_ended__is_filled_again() -> None:
 
 
 def test_confirmation__session_ended__has_its_reason_again(production: Environment) -> None:
-    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     flag = FlagFactory(key="f")
     client, login = send_late(page_of(flag, "archive"), {"reason": "No longer used", "opened_in": "production"})
     assert 'value="No longer used"' in sign_in_again(client, login).content.decode()

@@ -21,7 +21,7 @@ KEYS = "admin:config_apikey_changelist"
 
 @pytest.fixture
 def key(production: Environment) -> ApiKey:
-    return create_key(name="Shop", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)[0]
+    return create_key(name="Shop", environment=production, scope=Scope.CLIENT, actor=ACTOR, now=NOON)[0]
 
 
 def test_key__created__shows_its_secret_once_and_nowhere_else(production: Environment) -> None:
@@ -82,7 +82,7 @@ def test_key__with_common__is_made_only_by_users_who_may_change_what_is_common(
 def test_key__with_common__is_revoked_only_by_users_who_may_change_what_is_common(
     production: Environment, rights: tuple[str, ...]
 ) -> None:
-    key, _ = create_key(name="Shop", environment=production, scope=Scope.MANAGE, common=True, actor=ACTOR, at=NOON)
+    key, _ = create_key(name="Shop", environment=production, scope=Scope.MANAGE, common=True, actor=ACTOR, now=NOON)
     client = sign_in("config.view_apikey", "config.change_apikey", *rights)
     [message] = messages_of(client.post(reverse("admin:config_apikey_revoke", args=[key.pk]), {"reason": "Leaked"}))
     assert ("is revoked" if rights else "requires a key with `common`") in message
@@ -90,7 +90,7 @@ def test_key__with_common__is_revoked_only_by_users_who_may_change_what_is_commo
 
 
 def test_key__revoked__is_refused_from_the_next_request_on(production: Environment) -> None:
-    key, secret = create_key(name="Shop", environment=production, scope=Scope.SERVER, actor=ACTOR, at=NOON)
+    key, secret = create_key(name="Shop", environment=production, scope=Scope.SERVER, actor=ACTOR, now=NOON)
     api = CommittingClient()
     api.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
     assert api.get("/v1/flags").status_code == 200
@@ -148,7 +148,7 @@ def test_viewer__of_keys__makes_and_revokes_none(key: ApiKey, production: Enviro
 @pytest.mark.parametrize("count", [1, 9])
 def test_key_list__takes_the_same_queries(production: Environment, django_assert_num_queries: Any, count: int) -> None:
     for number in range(count):
-        create_key(name=f"k{number}", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+        create_key(name=f"k{number}", environment=production, scope=Scope.CLIENT, actor=ACTOR, now=NOON)
     client = sign_in()
     with django_assert_num_queries(5):  # session, user, environments, count, keys
         response = client.get(reverse(KEYS))
@@ -160,7 +160,7 @@ def key_digests() -> set[str]:
 
 
 def test_key_list__by_state_and_environment__narrows_it(key: ApiKey, staging: Environment) -> None:
-    create_key(name="Other", environment=staging, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    create_key(name="Other", environment=staging, scope=Scope.CLIENT, actor=ACTOR, now=NOON)
     client = sign_in()
 
     def names(query: str) -> list[str]:

@@ -20,8 +20,8 @@ from tests.factories import FlagFactory
 @pytest.fixture
 def objects(production: Environment) -> dict[str, Webhook | KillSwitch | User | Group]:
     FlagFactory(key="f")
-    webhook, _ = create_webhook(name="Chat", url="https://chat.example/hook", actor=ACTOR, at=NOON)
-    switch, _ = create_kill_switch(name="Alert", environment=production, flags=["f"], actor=ACTOR, at=NOON)
+    webhook, _ = create_webhook(name="Chat", url="https://chat.example/hook", actor=ACTOR, now=NOON)
+    switch, _ = create_kill_switch(name="Alert", environment=production, flags=["f"], actor=ACTOR, now=NOON)
     return {
         "config_webhook": webhook,
         "flags_killswitch": switch,

@@ -64,12 +64,12 @@ def test_list_of_flags__with_schedules__says_when_the_first_of_them_changes_some
         return {"type": "percentage", "percentage": 50, "endAt": format_timestamp(at), **more}
 
     minute = timedelta(minutes=1)
-    create_flag(key="f", rules=[ending(at=NOON - minute)], environment=production, actor=ACTOR, at=NOON)
-    create_flag(key="g", rules=[ending(at=NOON + minute, enabled=False)], environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="f", rules=[ending(at=NOON - minute)], environment=production, actor=ACTOR, now=NOON)
+    create_flag(key="g", rules=[ending(at=NOON + minute, enabled=False)], environment=production, actor=ACTOR, now=NOON)
     for key, environment, minutes in (("h", production, 9), ("i", staging, 5.5), ("j", production, 7)):
         rules = [ending(at=NOON + minutes * minute)]
-        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
-        update_flag(key=key, environment=environment, changes={"rules": rules}, actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=production, actor=ACTOR, now=NOON)
+        update_flag(key=key, environment=environment, changes={"rules": rules}, actor=ACTOR, now=NOON)
     assert changes_at(LISTS[0]) == [str(int((NOON + 5.5 * minute).timestamp()))]
 
 
@@ -77,7 +77,7 @@ def test_list_of_keys__says_when_the_first_of_them_expires(production: Environme
     for name, days in (("past", 1), ("soon", 3), ("later", 5)):
         expires = NOON + timedelta(days=days)
         made = {"name": name, "environment": production, "scope": Scope.CLIENT, "expires_at": expires}
-        create_key(**made, actor=ACTOR, at=NOON)
+        create_key(**made, actor=ACTOR, now=NOON)
     with time_machine.travel(NOON, tick=False):
         ApiKey.objects.filter(name="past").update(expires_at=NOON - timedelta(days=1))
     assert changes_at("/admin/config/apikey/") == [str(int((NOON + timedelta(days=3)).timestamp()))]

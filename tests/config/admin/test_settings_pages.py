@@ -22,7 +22,7 @@ SWITCH = "/admin/config/environment/switch/"
 
 @pytest.fixture
 def key(production: Environment) -> ApiKey:
-    return create_key(name="Shop", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)[0]
+    return create_key(name="Shop", environment=production, scope=Scope.CLIENT, actor=ACTOR, now=NOON)[0]
 
 
 # --- who gets in -----------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_switch__production_and_others__are_marked_differently(db: None) -> None
 
 
 def test_switch__protected_environments__are_red(staging: Environment) -> None:
-    update_environment(staging, protected=True, actor=ACTOR, at=NOON)
+    update_environment(staging, protected=True, actor=ACTOR, now=NOON)
     client = sign_in()
     client.post(SWITCH, {"environment": "staging"})
     assert "hy-environment hy-production" in client.get("/admin/").content.decode()
@@ -87,7 +87,7 @@ def test_switch__to_a_page_that_is_not_ours__leads_to_the_overview(db: None, pag
 
 
 def test_switch__on_the_page_of_an_object__leads_to_what_exists_there_too(production: Environment) -> None:
-    flag = create_flag(key="a", environment=production, actor=ACTOR, at=NOON)
+    flag = create_flag(key="a", environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     of_flag = f"/admin/flags/flag/{flag.pk}/change/"
     assert client.post(SWITCH, {"environment": "staging", "next": of_flag}).url == of_flag
@@ -150,9 +150,9 @@ def test_environment__edited__is_undone__until_it_changes(staging: Environment) 
     made = revision()
     undo = reverse("admin:config_change_undo", args=[made])
     assert undo in client.get(where).content.decode()
-    update_environment(staging, name="Trial", actor=ACTOR, at=NOON)
+    update_environment(staging, name="Trial", actor=ACTOR, now=NOON)
     assert "The environment staging has changed since" in messages_of(client.post(undo))[-1]
-    update_environment(staging, name="Stage", actor=ACTOR, at=NOON)
+    update_environment(staging, name="Stage", actor=ACTOR, now=NOON)
     client.post(undo)
     now = Environment.objects.get(pk=staging.pk)
     assert (now.name, now.protected, now.change_reason) == ("Staging", False, "optional")
@@ -185,8 +185,8 @@ def test_environment__another_default__is_undone(production: Environment, stagin
     client.post(reverse("admin:config_change_undo", args=[revision()]))
     staging.refresh_from_db()
     assert (Environment.objects.default(), staging.name) == (staging, "Stage")
-    trial = create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON)
-    update_environment(trial, is_default=True, actor=ACTOR, at=NOON)
+    trial = create_environment(key="trial", name="Trial", actor=ACTOR, now=NOON)
+    update_environment(trial, is_default=True, actor=ACTOR, now=NOON)
     assert "has changed since" in messages_of(client.post(reverse("admin:config_change_undo", args=[made])))[-1]
     assert Environment.objects.default() == trial
 
@@ -207,7 +207,7 @@ def test_environment__is_never_deleted(staging: Environment) -> None:
 @pytest.mark.parametrize("count", [1, 9])
 def test_environment_list__takes_the_same_queries(db: None, django_assert_num_queries: Any, count: int) -> None:
     for number in range(count):
-        create_environment(key=f"e{number}", name="E", actor=ACTOR, at=NOON)
+        create_environment(key=f"e{number}", name="E", actor=ACTOR, now=NOON)
     client = sign_in()
     with django_assert_num_queries(5):  # session, user, environments, count, list
         client.get("/admin/config/environment/")
@@ -221,7 +221,7 @@ def test_change_log__takes_the_same_queries(
     production: Environment, django_assert_num_queries: Any, count: int
 ) -> None:
     for number in range(count):
-        create_flag(key=f"f{number}", environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=f"f{number}", environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     with django_assert_num_queries(5):  # session, user, environments, count, changes
         client.get("/admin/config/change/")
@@ -230,7 +230,7 @@ def test_change_log__takes_the_same_queries(
 def test_change_log__filter_or_search__narrows_it(
     subtests: pytest.Subtests, key: ApiKey, production: Environment
 ) -> None:
-    create_flag(key="flag-a", environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="flag-a", environment=production, actor=ACTOR, now=NOON)
     for query, expected in [
         ("kind=flag", ["flag-a"]),
         ("kind=api_key&source=command", ["Shop"]),
@@ -245,7 +245,7 @@ def test_change_log__filter_or_search__narrows_it(
 
 
 def test_change__shows_what_was_different_and_leads_to_its_object(production: Environment) -> None:
-    flag = create_flag(key="a", description="Why", environment=production, actor=ACTOR, at=NOON)
+    flag = create_flag(key="a", description="Why", environment=production, actor=ACTOR, now=NOON)
     change = Change.objects.latest("revision")
     response = sign_in().get(reverse("admin:config_change_change", args=[change.pk]))
     assert "Set the description to “Why”" in text_of(response)
@@ -305,7 +305,7 @@ def test_list__without_rows__says_so_and_offers_to_add_one() -> None:
 def test_change_log__by_day__has_the_changes_of_those_days(subtests: pytest.Subtests, production: Environment) -> None:
     made = {"first": "2026-05-01T23:59:59.999999", "second": "2026-05-02T23:59:59.5", "third": "2026-05-03"}
     for key, at in made.items():
-        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=production, actor=ACTOR, now=NOON)
         Change.objects.filter(key=key).update(at=datetime.fromisoformat(at).replace(tzinfo=UTC))
     for query, expected in [
         ("", {"first", "second", "third"}),

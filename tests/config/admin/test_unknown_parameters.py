@@ -28,7 +28,7 @@ DECORATED = "utm_source=mail&fbclid=1&foo=1&foo__bar=2&%00=%00"
 
 def flags(environment: Environment, *keys: str) -> None:
     for key in keys:
-        create_flag(key=key, environment=environment, actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=environment, actor=ACTOR, now=NOON)
 
 
 def shown_on(page: Any) -> list[Any]:

@@ -21,7 +21,7 @@ ADD, LIST, LOG = (
 
 @pytest.fixture
 def webhook() -> Webhook:
-    return changes.create_webhook(name="chat", url=URL, actor=ACTOR, at=NOON)[0]
+    return changes.create_webhook(name="chat", url=URL, actor=ACTOR, now=NOON)[0]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_change__webhook__keeps_its_secret(ada: AdminClient, webhook: Webhook) -
 
 def test_change__by_two_people__shows_both_versions(ada: AdminClient, webhook: Webhook) -> None:
     sent = filled(ada, page_of(webhook), name="mine")
-    changes.update_webhook(webhook, changes={"name": "theirs"}, actor=ACTOR, at=NOON)
+    changes.update_webhook(webhook, changes={"name": "theirs"}, actor=ACTOR, now=NOON)
     page = ada.post(page_of(webhook), sent)
     assert page.status_code == 200
     assert "theirs" in text_of(page)
@@ -129,7 +129,7 @@ def failed(webhook: Webhook) -> Delivery:
 
 
 def test_log__of_a_webhook__has_only_its_own(ada: AdminClient, webhook: Webhook, failed: Delivery) -> None:
-    other = changes.create_webhook(name="other", url=URL, actor=ACTOR, at=NOON)[0]
+    other = changes.create_webhook(name="other", url=URL, actor=ACTOR, now=NOON)[0]
     assert ada.get(page_of(webhook, "deliveries")).url == f"{LOG}?webhook={webhook.pk}"
     for query, number in (("", 1), (f"?webhook={webhook.pk}", 1), (f"?webhook={other.pk}", 0), ("?state=waiting", 0)):
         assert len(ada.get(f"{LOG}{query}").context["cl"].result_list) == number
@@ -157,7 +157,7 @@ def test_overview__failing_and_paused_webhooks__are_listed(ada: AdminClient, web
     assert "Failing webhooks" not in text_of(ada.get("/admin/"))
     Webhook.objects.update(failing_since=NOON)
     assert "chat has been failing since 31 Jan 2026" in text_of(ada.get("/admin/"))
-    changes.pause_webhook(webhook, actor=ACTOR, at=NOON)
+    changes.pause_webhook(webhook, actor=ACTOR, now=NOON)
     page: Any = ada.get("/admin/")
     assert "chat has been paused since" in text_of(page)
     assert "Failing webhooks" not in text_of(sign_in("flags.view_flag", username="eve").get("/admin/"))

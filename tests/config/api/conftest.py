@@ -59,15 +59,15 @@ def world(world_of_the_module: World, db: None) -> World:
 
 
 def _build() -> World:
-    common = {"environment": Environment.objects.get(key="production"), "actor": ACTOR, "at": NOON}
+    common = {"environment": Environment.objects.get(key="production"), "actor": ACTOR, "now": NOON}
     create_flag(key="archived", **common)
     update_flag(key="archived", changes={"description": "Old"}, **common)
     archive_flag(key="archived", **common)
     create_flag(key="base", **common)
     update_flag(key="base", changes={"type": "string", "variants": VALUES}, **common)
-    create_segment(key="used", user_ids=["v"], actor=ACTOR, at=NOON)
-    create_segment(key="listed", user_ids=["v"], actor=ACTOR, at=NOON)
-    create_metric(key="defined", type="revenue", event="buy", currency="EUR", actor=ACTOR, at=NOON)
+    create_segment(key="used", user_ids=["v"], actor=ACTOR, now=NOON)
+    create_segment(key="listed", user_ids=["v"], actor=ACTOR, now=NOON)
+    create_metric(key="defined", type="revenue", event="buy", currency="EUR", actor=ACTOR, now=NOON)
     needs = {"prerequisites": [{"flag": "base", "variants": ["b"]}], "rules": [{"type": "segment", "segment": "used"}]}
     create_flag(key="child", **needs, **common)
     _, secret = create_key(name="attacker", scope=Scope.MANAGE, common=True, **common)

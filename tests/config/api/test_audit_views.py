@@ -47,7 +47,7 @@ def test_audit__of_each_environment__leaves_out_what_is_another_s_own(api, stagi
 
 def test_audit__filters__narrow_and_combine(api, production):
     for hour, key in enumerate(["f", "f.g", "f"]):
-        at = {"at": LATER + timedelta(hours=hour), "actor": ACTOR, "environment": production}
+        at = {"now": LATER + timedelta(hours=hour), "actor": ACTOR, "environment": production}
         if hour == 2:
             update_flag(key=key, changes={"description": "new"}, **at)
         else:

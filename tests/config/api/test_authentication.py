@@ -68,7 +68,7 @@ def test_key__revoked__is_refused_from_the_next_request_on(db):
     client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
     data(client.get("/v1/flags"))
     with TestCase.captureOnCommitCallbacks(execute=True):
-        revoke_key(key, actor=ACTOR, at=NOON)
+        revoke_key(key, actor=ACTOR, now=NOON)
     error(client.get("/v1/flags"), 401, "unauthenticated")
 
 
@@ -89,7 +89,7 @@ def test_key__revoked_before_this_process_knows__writes_nothing_once_it_does(
     client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
     data(client.get("/v1/flags"))
     with TestCase.captureOnCommitCallbacks(execute=True):
-        revoke_key(key, actor=ACTOR, at=NOON)
+        revoke_key(key, actor=ACTOR, now=NOON)
     monkeypatch.setattr(current, "lateness", Lateness.LARGE_CHANGE)
     monkeypatch.setattr(snapshot, "refresh", lambda: None)
     monkeypatch.setattr(snapshot, "require_current_keys", live_keys.load)  # it waits until the keys are known

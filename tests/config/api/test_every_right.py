@@ -53,8 +53,8 @@ def things(things_of_the_module: None, db: None) -> None:
 
 def _create_things() -> None:
     FlagFactory(key="known")
-    create_segment(key="known", actor=ACTOR, at=NOON)
-    create_metric(key="known", type="count", event="view", actor=ACTOR, at=NOON)
+    create_segment(key="known", actor=ACTOR, now=NOON)
+    create_metric(key="known", type="count", event="view", actor=ACTOR, now=NOON)
     ExperimentFactory(key="draft")
     ExperimentFactory(key="running", running=True)
     ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now())

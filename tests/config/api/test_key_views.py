@@ -116,7 +116,7 @@ def test_key__with_common__is_rotated_only_by_those_who_have_it() -> None:
     key, _ = KeyFactory()
     lesser = Actor("key lesser", Source.API, may_change_common=False)
     with pytest.raises(DomainError, match="requires a key with `common`"):
-        rotate_key(key, overlap=timedelta(days=1), actor=lesser, at=NOON)
+        rotate_key(key, overlap=timedelta(days=1), actor=lesser, now=NOON)
     key.refresh_from_db()
     assert (key.expires_at, ApiKey.objects.filter(name=key.name).count()) == (None, 1)
 

@@ -43,7 +43,7 @@ def evaluate(client: Any, production: Any) -> Any:
 
 
 def key(environment: Any, scope: Scope) -> str:
-    return create_key(name=f"a {scope}", environment=environment, scope=scope, actor=ACTOR, at=NOON)[1]
+    return create_key(name=f"a {scope}", environment=environment, scope=scope, actor=ACTOR, now=NOON)[1]
 
 
 def statuses(answers: list[Any]) -> list[int]:

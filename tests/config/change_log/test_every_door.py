@@ -57,35 +57,35 @@ class World:
     """One object for each kind of write, and its actor."""
 
     def __init__(self, production: Environment, folder: Path) -> None:
-        which = {"environment": production, "actor": ACTOR, "at": NOON}
+        which = {"environment": production, "actor": ACTOR, "now": NOON}
         standing = FlagFactory(key="standing", tags=["first"])
         update_flag(key="standing", changes={"tags": ["second"]}, **which)
-        create_segment(key="crowd", actor=ACTOR, at=NOON)
-        crowd = update_segment(key="crowd", changes={"description": "Second"}, actor=ACTOR, at=NOON)
+        create_segment(key="crowd", actor=ACTOR, now=NOON)
+        crowd = update_segment(key="crowd", changes={"description": "Second"}, actor=ACTOR, now=NOON)
         FlagFactory(key="archived")
         archive_flag(key="archived", **which)
         spare, _ = KeyFactory(name="spare")
-        hook, _ = create_webhook(name="hook", url="https://hooks.example.com", actor=ACTOR, at=NOON)
+        hook, _ = create_webhook(name="hook", url="https://hooks.example.com", actor=ACTOR, now=NOON)
         objects = {
             "standing": standing,
             "archived": Flag.objects.get(key="archived"),
             "on": FlagFactory(key="on", on=True),
             "other": FlagFactory(key="other"),
             "crowd": crowd,
-            "audience": create_segment(key="audience", actor=ACTOR, at=NOON),
+            "audience": create_segment(key="audience", actor=ACTOR, now=NOON),
             "targeting": ExperimentFactory(key="targeting", conditions=ASKING, running=True),
-            "measured": create_metric(key="measured", type="count", event="view", actor=ACTOR, at=NOON),
-            "unused": create_metric(key="unused", type="count", event="view", actor=ACTOR, at=NOON),
+            "measured": create_metric(key="measured", type="count", event="view", actor=ACTOR, now=NOON),
+            "unused": create_metric(key="unused", type="count", event="view", actor=ACTOR, now=NOON),
             "draft": ExperimentFactory(key="draft"),
             "running": ExperimentFactory(key="running", metrics=["measured"], running=True),
             "driven": FlagFactory(key="driven", on=True),
             "driving": ExperimentFactory(key="driving", flag=DRIVEN, running=True),
             "stopped": ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now()),
-            "trial": create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON),
+            "trial": create_environment(key="trial", name="Trial", actor=ACTOR, now=NOON),
             "spare": spare,
             "hook": hook,
             "panic": create_kill_switch(
-                name="panic", environment=production, flags=["on", "other"], actor=ACTOR, at=NOON
+                name="panic", environment=production, flags=["on", "other"], actor=ACTOR, now=NOON
             )[0],
             "sent": queue_test(hook, NOON),
         }
@@ -95,7 +95,7 @@ class World:
             self.ids[name] = str(folder / f"{name}.csv")
             Path(self.ids[name]).write_text(text)
         by_ada = Actor("user ada", Source.ADMIN)
-        create_flag(key="regretted", environment=production, actor=by_ada, at=timezone.now())
+        create_flag(key="regretted", environment=production, actor=by_ada, now=timezone.now())
         self.ids["regret"] = str(Change.objects.latest_revision())
         _, self.secret = KeyFactory(name="ada")
         self.user = User.objects.create_superuser("ada")

@@ -194,6 +194,6 @@ def test_filter_visible__an_environment__leaves_out_the_others(db: None) -> None
 
 
 def write(count: int, at: datetime, *, environment: str = "") -> None:
-    with writing(actor=ACTOR, at=at) as log:
+    with writing(actor=ACTOR, now=at) as log:
         for n in range(count):
             log.append("thing", object_id=n, key=f"t{n}", environment=environment, before=None, after={"n": n})

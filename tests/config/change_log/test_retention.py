@@ -30,7 +30,7 @@ def _days(settings: Any, db: None) -> None:
 
 def describe(flag: Any, environment: Any, day: int) -> None:
     changes = {"description": f"day {day}"}
-    update_flag(key=flag.key, environment=environment, changes=changes, actor=ACTOR, at=NOON + timedelta(days=day))
+    update_flag(key=flag.key, environment=environment, changes=changes, actor=ACTOR, now=NOON + timedelta(days=day))
 
 
 def days_of(kind: str) -> list[int]:
@@ -53,7 +53,7 @@ def test_retention__old_entries__all_but_the_newest_of_each_flag_are_deleted(pro
 def test_retention__deleted_flag__keeps_its_deletion(production: Any) -> None:
     flag = FlagFactory()
     describe(flag, production, 10)
-    delete_flag(key=flag.key, environment=production, actor=ACTOR, at=NOON + timedelta(days=20))
+    delete_flag(key=flag.key, environment=production, actor=ACTOR, now=NOON + timedelta(days=20))
     delete_old_changes(NOW)
     [left] = Change.objects.filter(kind="flag")
     assert (left.action, left.before["description"]) == ("deleted", "day 10")
@@ -79,24 +79,24 @@ def test_retention__experiment_that_is_not_frozen__keeps_all_since_its_start(pro
 
 
 def test_retention__members_of_a_segment__stay_until_its_whole_entry_is_old() -> None:
-    create_segment(key="s", user_ids=["ada"], actor=ACTOR, at=NOON)
+    create_segment(key="s", user_ids=["ada"], actor=ACTOR, now=NOON)
     for day in (10, 20):
-        change_members(key="s", add=[f"u{day}"], remove=[], actor=ACTOR, at=NOON + timedelta(days=day))
+        change_members(key="s", add=[f"u{day}"], remove=[], actor=ACTOR, now=NOON + timedelta(days=day))
     delete_old_changes(NOW)
     assert days_of("segment_members") == [10, 20]
-    update_segment(key="s", changes={"description": "x"}, actor=ACTOR, at=NOON + timedelta(days=30))
+    update_segment(key="s", changes={"description": "x"}, actor=ACTOR, now=NOON + timedelta(days=30))
     delete_old_changes(NOW)
     assert (days_of("segment"), days_of("segment_members")) == ([30], [])
 
 
 def test_retention__time_of_a_deleted_entry__is_refused_and_not_answered_by_an_older_one(production: Any) -> None:
-    create_segment(key="s", actor=ACTOR, at=NOON)
+    create_segment(key="s", actor=ACTOR, now=NOON)
     changed, still = FlagFactory(), FlagFactory()
     of_segment = FlagFactory(rules=[{"type": "segment", "segment": "s"}])
     for day in (10, 20, 30, 40, 290, 310):
         if day in (30, 40):
             changes = {"description": f"day {day}"}
-            update_segment(key="s", changes=changes, actor=ACTOR, at=NOON + timedelta(days=day))
+            update_segment(key="s", changes=changes, actor=ACTOR, now=NOON + timedelta(days=day))
         else:
             describe(changed, production, day)
     delete_old_changes(NOW)

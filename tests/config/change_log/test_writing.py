@@ -17,7 +17,7 @@ from tests.threads import SECONDS, Threads
 
 
 def append(key: str, at=NOON) -> None:
-    with writing(actor=ACTOR, at=at, reason="why not") as log:
+    with writing(actor=ACTOR, now=at, reason="why not") as log:
         log.append("thing", object_id=key, key=key, before=None, after={"key": key})
 
 
@@ -49,7 +49,7 @@ def test_append__one_change__says_who_when_where_and_why() -> None:
 @pytest.mark.django_db
 def test_append__several_changes_of_one_write__are_found_together() -> None:
     append("alone")
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         for key in "ab":
             log.append("thing", object_id=key, key=key, before=None, after={"key": key})
     append("later")
@@ -71,7 +71,7 @@ def test_append__clock_behind_the_newest_change__takes_the_newest_moment() -> No
 
 @pytest.mark.django_db
 def test_writing__nothing_appended__pokes_nobody(django_capture_on_commit_callbacks) -> None:
-    with django_capture_on_commit_callbacks() as callbacks, writing(actor=ACTOR, at=NOON):
+    with django_capture_on_commit_callbacks() as callbacks, writing(actor=ACTOR, now=NOON):
         pass
 
     assert callbacks == []
@@ -145,7 +145,7 @@ def test_write_prepared__nothing_else_changes__lets_others_write_while_it_is_pre
         threads.start(rename).result(SECONDS)
         return Prepared.of(basis)
 
-    prepared = write_prepared(prepare, actor=ACTOR, at=NOON)
+    prepared = write_prepared(prepare, actor=ACTOR, now=NOON)
     assert (bases, prepared.revision) == ([before], before)
     assert [change.key for change in Change.objects.since(before)] == ["a"]
     assert Environment.objects.get(key="production").name == "Renamed"
@@ -161,7 +161,7 @@ def test_write_prepared__configuration_changes_meanwhile__is_prepared_again(thre
             threads.start(append, "meanwhile").result(SECONDS)
         return Prepared.of(basis)
 
-    prepared = write_prepared(prepare, actor=ACTOR, at=NOON)
+    prepared = write_prepared(prepare, actor=ACTOR, now=NOON)
     assert (bases, prepared.revision) == ([before, before + 1], before + 1)
     assert [change.key for change in Change.objects.since(before)] == ["meanwhile", "a"]
 
@@ -169,7 +169,7 @@ def test_write_prepared__configuration_changes_meanwhile__is_prepared_again(thre
 @pytest.mark.django_db(transaction=True)
 def test_write_prepared__dry_run__writes_nothing() -> None:
     before, signal = Change.objects.latest_revision(), signal_file.read()
-    write_prepared(Prepared.of, actor=ACTOR, at=NOON, is_dry_run=True)
+    write_prepared(Prepared.of, actor=ACTOR, now=NOON, is_dry_run=True)
 
     assert Change.objects.latest_revision() == before
     assert signal_file.read() == signal

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 def test_locks__in_their_order__are_taken(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
-    with writing(actor=ACTOR, at=NOON):
+    with writing(actor=ACTOR, now=NOON):
         lock_environment(production)
         lock_results([experiment.pk])
         lock_experiment(experiment)

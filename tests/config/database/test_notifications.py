@@ -63,7 +63,7 @@ def in_a_thread(act: Callable[[], Any]) -> None:
 
 
 def commit(key: str = "commit") -> None:
-    create_environment(key=key, name="Elsewhere", actor=ACTOR, at=NOON)
+    create_environment(key=key, name="Elsewhere", actor=ACTOR, now=NOON)
 
 
 def test_announce__committed_change__is_heard_once(heard_elsewhere: Callable[[], list[str]]) -> None:

@@ -18,7 +18,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 def test_create__secret__is_stored_nowhere(production: Environment) -> None:
@@ -50,7 +50,7 @@ def test_find__key_in_use__is_found_without_a_digest_until_it_is_revoked(
     assert [live_keys.state.find("invented") for _ in range(2)] == [None, None]
     assert hashed == [secret, "invented", "invented"]
 
-    revoke_key(key, actor=ACTOR, at=NOON)
+    revoke_key(key, actor=ACTOR, now=NOON)
     current.catch_up()
     assert live_keys.state.find(secret) is None
 
@@ -79,7 +79,7 @@ def test_is_live__expiring_key__is_until_that_moment(production: Environment) ->
 def test_revoke__twice__is_logged_once_and_keeps_its_moment(production: Environment) -> None:
     key, _ = create_key(name="app", environment=production, scope=Scope.CLIENT, **WRITE)
     revoked = revoke_key(key, **WRITE)
-    again = revoke_key(key, actor=ACTOR, at=revoked.revoked_at + timedelta(days=1))
+    again = revoke_key(key, actor=ACTOR, now=revoked.revoked_at + timedelta(days=1))
 
     assert again.revoked_at == revoked.revoked_at
     assert not again.is_live(NOON)

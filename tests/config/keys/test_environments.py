@@ -13,7 +13,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 def test_create__new_key__is_not_the_default_and_is_logged() -> None:
@@ -122,7 +122,7 @@ def test_update__other_properties_changed_since_they_were_read__stay(staging: En
 
 def test_update__nothing_new__writes_nothing(production: Environment) -> None:
     before = Change.objects.latest_revision()
-    update_environment(production, name="Production", is_default=True, actor=Actor("x", ACTOR.source), at=NOON)
+    update_environment(production, name="Production", is_default=True, actor=Actor("x", ACTOR.source), now=NOON)
 
     assert Change.objects.latest_revision() == before
 

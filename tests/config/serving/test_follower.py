@@ -79,7 +79,7 @@ def commit_elsewhere() -> None:
     itself.
     """
     number = Environment.objects.count()
-    create_environment(key=f"e{number}", name="Elsewhere", actor=ACTOR, at=NOON)
+    create_environment(key=f"e{number}", name="Elsewhere", actor=ACTOR, now=NOON)
 
 
 def nothing() -> None:
@@ -227,7 +227,7 @@ def test_follower__log_replaced_by_one_that_is_longer__loads_everything_again(lo
     """As when a standby takes over that lacks the last changes, and goes on before this process reaches it."""
 
     def commit(key: str) -> None:
-        create_flag(key=key, environment=Environment.objects.default(), actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=Environment.objects.default(), actor=ACTOR, now=NOON)
 
     def take_over_and_go_on() -> None:
         Flag.objects.get(key="lost").delete()

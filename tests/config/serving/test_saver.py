@@ -77,7 +77,7 @@ def test_save__database_away__keeps_a_new_state_once_and_gives_no_further_sign(s
 
 
 def test_save__two_offered__keeps_the_newer_one(saver: Saver, kept: list[int]) -> None:
-    create_environment(key="qa", name="QA", actor=ACTOR, at=NOON)
+    create_environment(key="qa", name="QA", actor=ACTOR, now=NOON)
     current.catch_up()
     saver.offer(State.of_this_process())
     saver.save()

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def make_flag(key: str, **values: Any) -> Flag:
-    return create_flag(key=key, environment=Environment.objects.default(), actor=ACTOR, at=NOON, **values)
+    return create_flag(key=key, environment=Environment.objects.default(), actor=ACTOR, now=NOON, **values)
 
 
 @transaction.atomic
@@ -299,11 +299,11 @@ def test_refresh__rolled_back_change__is_never_seen() -> None:
 def test_refresh__key_created_and_revoked__is_followed() -> None:
     snapshot.refresh()
     production = Environment.objects.default()
-    key, secret = create_key(name="app", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    key, secret = create_key(name="app", environment=production, scope=Scope.CLIENT, actor=ACTOR, now=NOON)
     snapshot.refresh()
     assert live_keys.state[digest(secret)].id == str(key.pk)
 
-    revoke_key(key, actor=ACTOR, at=NOON)
+    revoke_key(key, actor=ACTOR, now=NOON)
     snapshot.refresh()
     assert digest(secret) not in live_keys.state
 
@@ -311,7 +311,7 @@ def test_refresh__key_created_and_revoked__is_followed() -> None:
 def test_refresh__environment_created__has_every_flag_switched_off() -> None:
     make_flag("a", enabled=True, rules=HALF)
     snapshot.refresh()
-    create_environment(key="test", name="Test", actor=ACTOR, at=NOON)
+    create_environment(key="test", name="Test", actor=ACTOR, now=NOON)
     snapshot.refresh()
 
     flag = configuration("test").flags["a"]

@@ -31,7 +31,7 @@ from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 COLOURS = [{"key": "red", "value": {"hex": "#f00", "n": 1.0}}, {"key": "blue", "value": {"hex": "#00f", "n": 2}}]
 
 

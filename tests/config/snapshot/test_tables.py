@@ -28,14 +28,14 @@ def flags(production: Environment) -> list[str]:
     """The keys of flags that the snapshot has."""
     keys = [f"f{number}" for number in range(10)]
     for key in keys:
-        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=production, actor=ACTOR, now=NOON)
     snapshot.refresh()
     return keys
 
 
 def switch_on(keys: list[str]) -> None:
     for key in keys:
-        create_or_update = {"key": key, "environment": Environment.objects.default(), "actor": ACTOR, "at": NOON}
+        create_or_update = {"key": key, "environment": Environment.objects.default(), "actor": ACTOR, "now": NOON}
         update_flag(changes={"enabled": True}, **create_or_update)
 
 
@@ -83,7 +83,7 @@ def test_catch_up__more_changes_than_there_are_flags__loads_everything_again(
         switch_on(flags[1:])
         for key in flags:
             update_flag(
-                key=key, environment=Environment.objects.default(), changes={"enabled": False}, actor=ACTOR, at=NOON
+                key=key, environment=Environment.objects.default(), changes={"enabled": False}, actor=ACTOR, now=NOON
             )
     current.catch_up()
     assert sorted(loaded) == sorted(table.name for table in current.tables)
@@ -106,7 +106,7 @@ def gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_key(name: str) -> None:
-    create_key(name=name, environment=Environment.objects.default(), scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    create_key(name=name, environment=Environment.objects.default(), scope=Scope.CLIENT, actor=ACTOR, now=NOON)
     signal_file.poke()
 
 
@@ -118,7 +118,7 @@ def test_catch_up__many_changes__knows_keys_before_flags(
     seen: list[Any] = []
     make_key("first")
     for at in range(count):
-        switch = {"key": flags[at % 10], "environment": Environment.objects.default(), "actor": ACTOR, "at": NOON}
+        switch = {"key": flags[at % 10], "environment": Environment.objects.default(), "actor": ACTOR, "now": NOON}
         update_flag(changes={"enabled": at < 5}, **switch)
 
     def pause(_: float) -> None:

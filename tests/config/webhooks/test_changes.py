@@ -15,7 +15,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("log_of_the_past")]
 URL = "https://hooks.example.com/services/very-secret"
-WRITER: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITER: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 
 
 def make(**values: Any) -> Webhook:

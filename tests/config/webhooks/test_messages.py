@@ -23,7 +23,7 @@ def message(production: Any) -> Message:
     """Ada has switched a flag on."""
     FlagFactory(key="shop")
     ada = Actor("user ada", Source.ADMIN)
-    update_flag(key="shop", environment=production, changes={"enabled": True}, actor=ada, at=NOON, reason="<b> & *go*")
+    update_flag(key="shop", environment=production, changes={"enabled": True}, actor=ada, now=NOON, reason="<b> & *go*")
     return message_of(Change.objects.first())
 
 

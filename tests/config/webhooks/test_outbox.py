@@ -316,7 +316,7 @@ def test_clean__more_than_are_kept_of_a_webhook__go_oldest_first(monkeypatch: py
 
 
 def test_clean__message_of_a_webhook_that_is_paused_for_long__is_given_up(waiting: Delivery) -> None:
-    changes.pause_webhook(waiting.webhook, actor=ACTOR, at=NOON)
+    changes.pause_webhook(waiting.webhook, actor=ACTOR, now=NOON)
     assert clean(NOON + KEEP_TRYING).endswith("0 given up")
     assert clean(NOON + KEEP_TRYING + timedelta(seconds=1)).endswith("1 given up")
     waiting.refresh_from_db()

@@ -29,7 +29,7 @@ Post = Callable[..., Answer]
 @pytest.fixture
 def post(production: Environment) -> Post:
     """Send a body to the batch operation."""
-    _, secret = create_key(name="sender", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    _, secret = create_key(name="sender", environment=production, scope=Scope.CLIENT, actor=ACTOR, now=NOON)
 
     def send_batch(body: bytes, **headers: str) -> Answer:
         return send("POST", "/v1/events/batch", body, headers, key=secret)

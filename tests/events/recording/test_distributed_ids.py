@@ -69,7 +69,7 @@ def test_parquet__one_id_of_several_users__has_each_of_their_events(
 
 
 def test_doubt__report_with_the_id_of_another_user__leaves_theirs_alone(production: Environment) -> None:
-    who: dict[str, Any] = {"key": "shop", "environment": production, "actor": ACTOR, "at": NOON}
+    who: dict[str, Any] = {"key": "shop", "environment": production, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=[{"key": "a", "weight": 0}, {"key": "b", "weight": 1}], metrics=["buy"])
     start_experiment(**who, started_at=NOON)
     properties = {"experimentId": "shop", "variant": "a"}

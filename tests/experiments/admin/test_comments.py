@@ -111,7 +111,7 @@ def test_comments__after_the_account_is_gone__keep_the_name(running: Experiment)
 
 
 def test_comments__of_a_draft_that_is_deleted__go_with_it(production: Environment) -> None:
-    common: dict[str, Any] = {"environment": production, "actor": ACTOR, "at": NOON}
+    common: dict[str, Any] = {"environment": production, "actor": ACTOR, "now": NOON}
     variants = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
     draft = create_experiment(key="draft", variants=variants, **common)
     Comment.objects.create(experiment=draft, author="bo", text="Not yet.", at=NOON)

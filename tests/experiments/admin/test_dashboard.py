@@ -34,10 +34,10 @@ VARIANTS = [{"key": "blue", "weight": 1}, {"key": "green", "weight": 1}]
 @pytest.fixture
 def world(production: Environment) -> None:
     for key, enabled in (("a", True), ("b", True), ("c", False)):
-        create_flag(key=key, enabled=enabled, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=key, enabled=enabled, environment=production, actor=ACTOR, now=NOON)
     for key in ("draft-one", "runs"):
-        create_experiment(key=key, variants=VARIANTS, metrics=["buy"], environment=production, actor=ACTOR, at=NOON)
-    start_experiment(key="runs", environment=production, actor=ACTOR, at=NOON)
+        create_experiment(key=key, variants=VARIANTS, metrics=["buy"], environment=production, actor=ACTOR, now=NOON)
+    start_experiment(key="runs", environment=production, actor=ACTOR, now=NOON)
 
 
 def test_root__leads_to_the_admin(db: None) -> None:
@@ -73,7 +73,7 @@ def test_overview__while_the_server_of_users_is_away__still_leads_to_the_flags(
 
 
 def test_overview__archived_flags__are_not_counted(world: None, production: Environment) -> None:
-    archive_flag(key="a", environment=production, actor=ACTOR, at=NOON)
+    archive_flag(key="a", environment=production, actor=ACTOR, now=NOON)
     assert "Flags on 1 of 2 in Production" in text_of(sign_in().get("/admin/"))
 
 
@@ -138,7 +138,7 @@ def test_agenda__of_two_weeks__has_rules_expiries_keys_and_experiments_in_order(
     FlagFactory(key="off", rules=[{**starts, "startAt": format_timestamp(NOON + 4 * DAY)}])
     FlagFactory(key="later", on=True, rules=[{**starts, "startAt": format_timestamp(NOON + 15 * DAY)}])
     FlagFactory(key="old", expires_at=NOON + 2 * DAY)
-    archive_flag(key=FlagFactory(key="gone", expires_at=NOON + DAY).key, environment=production, actor=ACTOR, at=NOON)
+    archive_flag(key=FlagFactory(key="gone", expires_at=NOON + DAY).key, environment=production, actor=ACTOR, now=NOON)
     KeyFactory(name="a partner", expires_at=NOON + 5 * DAY)
     ExperimentFactory(key="runs", running=True, minimum_days=7)
     ExperimentFactory(key="runs-long", running=True, minimum_days=15)
@@ -173,11 +173,11 @@ def test_agenda__of_much__shows_the_first_and_folds_the_rest(production: Environ
 
 def test_changes__of_today__are_those_since_midnight(production: Environment) -> None:
     now = NOON + 1000 * DAY  # after the environments of the database were made
-    create_flag(key="yesterday", environment=production, actor=ACTOR, at=now - DAY)
+    create_flag(key="yesterday", environment=production, actor=ACTOR, now=now - DAY)
     with time_machine.travel(now, tick=False):
         client = sign_in()
         assert "Changed today Nothing. The last change was made 1 day ago." in text_of(client.get("/admin/"))
-        create_flag(key="fresh", environment=production, actor=ACTOR, at=now)
+        create_flag(key="fresh", environment=production, actor=ACTOR, now=now)
         changed = text_of(client.get("/admin/")).partition("Changed today")[2]
     assert "Flag fresh Created the flag" in changed
     assert "yesterday" not in changed
@@ -189,11 +189,11 @@ def test_changes__of_a_busy_day__lead_to_all_of_them(
 ) -> None:
     settings.TIME_ZONE = zone
     now = datetime(2028, 6, 1, 12, tzinfo=UTC)  # after the environments of the database were made
-    create_flag(key="yesterday", environment=production, actor=ACTOR, at=now - DAY)
+    create_flag(key="yesterday", environment=production, actor=ACTOR, now=now - DAY)
     with time_machine.travel(now, tick=False):
         client = sign_in()
         for number in range(12):
-            create_flag(key=f"f-{number:02}", environment=production, actor=ACTOR, at=now)
+            create_flag(key=f"f-{number:02}", environment=production, actor=ACTOR, now=now)
             if not number:
                 assert "All changes of today" not in text_of(client.get("/admin/"))
         page = client.get("/admin/").content.decode()
@@ -224,7 +224,7 @@ def test_stale__flags__are_listed_with_their_reasons_their_usage_and_a_button(pr
 
 def test_metrics__whose_events_stopped__are_listed(production: Environment) -> None:
     for key, event in (("purchases", "buy"), ("visits", "visit")):
-        create_metric(key=key, event=event, type="conversion", actor=ACTOR, at=NOON)
+        create_metric(key=key, event=event, type="conversion", actor=ACTOR, now=NOON)
     now = quarter_of(NOON)
     for event, silence in (("buy", 40), ("visit", 0)):
         EventCount.objects.bulk_create(

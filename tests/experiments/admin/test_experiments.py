@@ -31,13 +31,13 @@ def draft(production: Environment) -> Experiment:
         metrics=["buy"],
         environment=production,
         actor=ACTOR,
-        at=NOON,
+        now=NOON,
     )
 
 
 @pytest.fixture
 def running(draft: Experiment, production: Environment) -> Experiment:
-    return start_experiment(key=draft.key, environment=production, actor=ACTOR, at=NOON)
+    return start_experiment(key=draft.key, environment=production, actor=ACTOR, now=NOON)
 
 
 def address(page: str, experiment: Experiment) -> str:
@@ -54,7 +54,7 @@ def test_experiment_list__any_number__takes_the_same_queries(
     production: Environment, django_assert_num_queries: Any, count: int
 ) -> None:
     for number in range(count):
-        create_experiment(key=f"e-{number}", variants=VARIANTS, environment=production, actor=ACTOR, at=NOON)
+        create_experiment(key=f"e-{number}", variants=VARIANTS, environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     with django_assert_num_queries(6):  # session, user, environments, owners, count, experiments
         response = client.get(reverse(LIST))
@@ -66,7 +66,7 @@ def test_experiment_list__shows_what_an_experiment_is_made_of(draft: Experiment)
 
 
 def test_experiment_list__by_status__holds_those_alone(running: Experiment, production: Environment) -> None:
-    create_experiment(key="other", variants=VARIANTS, environment=production, actor=ACTOR, at=NOON)
+    create_experiment(key="other", variants=VARIANTS, environment=production, actor=ACTOR, now=NOON)
     response = sign_in().get(reverse(LIST) + "?status=running")
     assert [row.key for row in response.context["cl"].result_list] == ["button"]
 
@@ -177,7 +177,9 @@ def test_change__metrics_of_a_started_experiment__are_added_post_hoc_and_neither
 
     refused = client.post(where, filled(client, where, metrics='["sign_up", "buy"]'))
     assert "its metrics cannot be removed or moved" in errors_of(refused)["__all__"][0]
-    stop_experiment(key=running.key, environment=running.environment, actor=ACTOR, at=NOON, winner="blue", reason="Yes")
+    stop_experiment(
+        key=running.key, environment=running.environment, actor=ACTOR, now=NOON, winner="blue", reason="Yes"
+    )
     sent = filled(client, where)
     assert "metrics" not in sent
     refused = client.post(where, {**sent, "metrics": '["buy", "sign_up", "late"]'})  # of a page opened before
@@ -187,7 +189,7 @@ def test_change__metrics_of_a_started_experiment__are_added_post_hoc_and_neither
 def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Experiment, production: Environment) -> None:
     client = sign_in()
     sent = filled(client, address("change", draft), metrics='["other"]')
-    start_experiment(key=draft.key, environment=production, actor=ACTOR, at=NOON)
+    start_experiment(key=draft.key, environment=production, actor=ACTOR, now=NOON)
     before = revision()
     response = client.post(address("change", draft), sent)
     message = "The experiment is running; its metrics cannot be removed or moved. Add new ones at the end."
@@ -234,7 +236,7 @@ def test_move__that_the_status_does_not_allow__is_refused_in_the_words_of_the_do
     running: Experiment, production: Environment, page: str, words: str | None
 ) -> None:
     if page == "stop":
-        stop_experiment(key=running.key, environment=production, actor=ACTOR, at=NOON)
+        stop_experiment(key=running.key, environment=production, actor=ACTOR, now=NOON)
         words = "The experiment is stopped; only a running experiment can become stopped."
     before = revision()
     assert messages_of(sign_in().post(address(page, running), {"opened_in": "production"})) == [words]
@@ -249,9 +251,9 @@ def test_buttons__of_an_experiment__fit_its_status(draft: Experiment, production
         return {name for name in ("start", "stop", "delete") if f'href="{address(name, draft)}"' in page}
 
     assert offered() == {"start", "delete"}
-    start_experiment(key=draft.key, environment=production, actor=ACTOR, at=NOON)
+    start_experiment(key=draft.key, environment=production, actor=ACTOR, now=NOON)
     assert offered() == {"stop"}
-    stop_experiment(key=draft.key, environment=production, actor=ACTOR, at=NOON)
+    stop_experiment(key=draft.key, environment=production, actor=ACTOR, now=NOON)
     assert offered() == set()
 
 

@@ -24,7 +24,7 @@ LINK = 'href="/admin/flags/flag/?q=button"'
 
 def switch(environment: Environment, *, enabled: bool) -> None:
     changes = {"enabled": enabled}
-    update_flag(key="button", environment=environment, changes=changes, actor=ACTOR, at=NOON)
+    update_flag(key="button", environment=environment, changes=changes, actor=ACTOR, now=NOON)
     newest = Change.objects.latest_revision()
     Change.objects.filter(pk=newest).update(at=NOON + timedelta(hours=3))
 

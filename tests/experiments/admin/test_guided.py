@@ -145,7 +145,7 @@ def test_guided__opened_in_another_environment__writes_nothing(production: Envir
 
 def test_guided__of_a_started_experiment__leads_to_its_page(production: Environment) -> None:
     draft, client = ExperimentFactory(key="e"), sign_in()
-    start_experiment(key="e", environment=production, actor=ACTOR, at=NOON)
+    start_experiment(key="e", environment=production, actor=ACTOR, now=NOON)
     response = client.get(address(draft, "plan"))
     assert response.url == reverse("admin:experiments_experiment_change", args=[draft.pk])
     assert messages_of(response) == ["e has started, so its design cannot change any more."]
@@ -172,7 +172,7 @@ def test_step__that_somebody_else_has_saved_meanwhile__shows_both_versions(produ
     experiment, client = ExperimentFactory(key="button"), sign_in()
     page = address(experiment, "hypothesis")
     typed = sent(client, page, hypothesis="Mine", owner="Shop")
-    at = {"environment": production, "actor": ACTOR, "at": NOON}
+    at = {"environment": production, "actor": ACTOR, "now": NOON}
     update_experiment(key="button", changes={"hypothesis": "Theirs"}, **at)
     before = revision()
     conflict = client.post(page, typed)
@@ -190,7 +190,7 @@ def test_step__of_what_somebody_else_has_saved__keeps_the_fields_of_other_steps(
     experiment, client = ExperimentFactory(key="button"), sign_in()
     page = address(experiment, "hypothesis")
     typed = sent(client, page, hypothesis="Mine")
-    update_experiment(key="button", changes={"percentage": 10}, environment=production, actor=ACTOR, at=NOON)
+    update_experiment(key="button", changes={"percentage": 10}, environment=production, actor=ACTOR, now=NOON)
     conflict = client.post(page, typed)
     assert "Two versions of button" in text_of(conflict)
     client.post(page, {**typed, "version": conflict.context["form"]["version"].value()})

@@ -30,7 +30,7 @@ def flag() -> Flag:
 
 @pytest.fixture
 def running(flag: Flag) -> Experiment:
-    create_metric(key="sales", type="count", event="purchase", actor=ACTOR, at=NOON)
+    create_metric(key="sales", type="count", event="purchase", actor=ACTOR, now=NOON)
     made: Experiment = ExperimentFactory(key="button", metrics=["sales", "items"], flag=DRIVEN, running=True)
     return made
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 LIST = "/admin/experiments/metric/"
 ADD = "/admin/experiments/metric/add/"
 EVENT = "/admin/experiments/metric/event/"
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 GUARDRAIL = {"type": "count", "event": "view", "role": "guardrail"}
 
 

@@ -18,7 +18,7 @@ from tests.factories import ExperimentFactory
 LIST = "/admin/experiments/metric/"
 ADD = "/admin/experiments/metric/add/"
 DRAFT = "/admin/experiments/experiment/add/?all=true"
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 RATIO = {"type": "ratio", "event": "click", "denominator_event": "view"}
 
 

@@ -22,7 +22,7 @@ CONDITIONS = [{"attribute": "userId", "operator": "notIn", "value": ["<cy>", "da
 
 def experiment_with(production: Environment, **more: Any) -> Experiment:
     fields = {"key": "e", "variants": VARIANTS, "metrics": ["buy"], "conditions": CONDITIONS}
-    return create_experiment(**{**fields, **more}, environment=production, actor=ACTOR, at=NOON)
+    return create_experiment(**{**fields, **more}, environment=production, actor=ACTOR, now=NOON)
 
 
 def page_of(experiment: Experiment, page: str) -> str:
@@ -34,7 +34,7 @@ def test_history__of_an_experiment__links_any_id(production: Environment, first:
     users = HOSTILE[first : first + 4]
     experiment = experiment_with(production, forced_variants={"ada": "blue"}, conditions=[])
     forced = dict.fromkeys(users, "green")
-    update_experiment(key="e", changes={"forced_variants": forced}, environment=production, actor=ACTOR, at=NOON)
+    update_experiment(key="e", changes={"forced_variants": forced}, environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     assert linked_on(client.get(page_of(experiment, "history"))) == {"ada", *users}
     assert linked_on(client.get(reverse("admin:config_change_changelist"))) >= {*users}
@@ -48,6 +48,6 @@ def test_form__to_people_who_may_only_look__links_users(production: Environment)
 
 def test_results__of_an_experiment__link_users_of_its_audience(production: Environment) -> None:
     experiment = experiment_with(production)
-    start_experiment(key="e", environment=production, actor=ACTOR, at=NOON)
+    start_experiment(key="e", environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     assert linked_on(client.get(page_of(experiment, "report"))) == {"<cy>", "dan"}

@@ -185,7 +185,7 @@ def test_planner__environment__is_the_one_that_the_reader_works_in(reader: Admin
 
 
 def test_planner__opened__offers_the_metrics_and_experiments_there_are(reader: AdminClient) -> None:
-    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
+    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, now=NOON)
     ExperimentFactory(key="checkout")
     page = reader.get(PAGE).content.decode()
     assert '<option value="spent">' in page
@@ -200,7 +200,7 @@ def test_planner__plain_rate__takes_seven_queries(reader: AdminClient, django_as
 @time_machine.travel(NOON + 5 * DAY, tick=False)
 def test_planner__experiment_with_guardrails__says_when_they_are_safe(reader: AdminClient) -> None:
     for key, margin in (("errors", {"margin": 0.2}), ("refunds", {"margin_absolute": 1e-9}), ("crashes", {})):
-        create_metric(key=key, type="conversion", event=key, role="guardrail", actor=ACTOR, at=NOON, **margin)
+        create_metric(key=key, type="conversion", event=key, role="guardrail", actor=ACTOR, now=NOON, **margin)
     experiment = ExperimentFactory(key="e", metrics=["purchase", "errors", "refunds", "crashes"], running=True)
     for number in range(200):
         assign(experiment.pk, f"user-{number}", ("control", "green")[number % 2], NOON)
@@ -215,7 +215,7 @@ def test_planner__experiment_with_guardrails__says_when_they_are_safe(reader: Ad
 
 
 def test_planner__window_and_reduction__are_said(reader: AdminClient) -> None:
-    create_metric(key="back", type="retention", event="visit", from_day=7, to_day=14, actor=ACTOR, at=NOON)
+    create_metric(key="back", type="retention", event="visit", from_day=7, to_day=14, actor=ACTOR, now=NOON)
     sent = {"mde": "0.05", "baseline": "0.1", "metric": "back", "users_per_day": "5000", "variance_reduction": "0.3"}
     text = text_of(reader.get(PAGE, sent))
     assert "CUPED is expected to remove 30 % of the variance." in text

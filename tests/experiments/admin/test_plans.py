@@ -21,7 +21,7 @@ VARIANTS = [{"key": "blue", "weight": 1}, {"key": "green", "weight": 3}]
 
 @pytest.fixture
 def draft(production: Environment) -> Experiment:
-    write: dict[str, Any] = {"environment": production, "actor": ACTOR, "at": NOON}
+    write: dict[str, Any] = {"environment": production, "actor": ACTOR, "now": NOON}
     return create_experiment(key="button", description="Which?", variants=VARIANTS, metrics=["buy"], **write)
 
 
@@ -40,7 +40,7 @@ def test_experiment_list__archived__are_shown_only_on_their_shelf(draft: Experim
 
 
 def test_experiment_list__owner__is_shown_and_chosen(draft: Experiment, production: Environment) -> None:
-    write: dict[str, Any] = {"environment": production, "actor": ACTOR, "at": NOON}
+    write: dict[str, Any] = {"environment": production, "actor": ACTOR, "now": NOON}
     update_experiment(key="button", changes={"owner": "Growth"}, **write)
     create_experiment(key="other", variants=VARIANTS, owner="Search", **write)
     client = sign_in()

@@ -373,7 +373,7 @@ def test_page__of_a_started_experiment__says_in_words_whom_it_takes_in(productio
 
 def test_page__for_a_viewer__shows_the_testers(production: Environment) -> None:
     forced = {f"qa-{at}": "green" for at in range(7)}
-    experiment = ExperimentFactory(key="e", forced_variants=forced, running=True, actor=ACTOR, at=NOON)
+    experiment = ExperimentFactory(key="e", forced_variants=forced, running=True, actor=ACTOR, now=NOON)
     text = text_of(sign_in("experiments.view_experiment").get(address("change", experiment)))
 
     assert "qa-0 sees green, qa-1 sees green, qa-2 sees green, qa-3 sees green, qa-4 sees green and 2 more" in text

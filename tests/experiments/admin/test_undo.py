@@ -17,7 +17,7 @@ from tests.factories import ExperimentFactory
 
 @pytest.fixture
 def metric(db: None) -> Metric:
-    return create_metric(key="m", type="conversion", event="buy", actor=ACTOR, at=NOON)
+    return create_metric(key="m", type="conversion", event="buy", actor=ACTOR, now=NOON)
 
 
 def address(page: str, metric: Metric) -> str:
@@ -33,9 +33,9 @@ def test_metric__is_undone__until_it_changes(metric: Metric) -> None:
     then, client, page = document(metric), sign_in(), address("change", metric)
     assert client.post(page, filled(client, page, event="pay", description="New")).status_code == 302
     made = revision()
-    update_metric(key="m", changes={"event": "refund"}, actor=ACTOR, at=NOON)
+    update_metric(key="m", changes={"event": "refund"}, actor=ACTOR, now=NOON)
     assert "The metric m has changed since" in undo(client, made)
-    update_metric(key="m", changes={"event": "pay"}, actor=ACTOR, at=NOON)
+    update_metric(key="m", changes={"event": "pay"}, actor=ACTOR, now=NOON)
     assert undo(client, made) == "The change of m is undone."
     assert document(get_metric("m")) == then
     assert Change.objects.latest("revision").reason == f"Undo of change {made}"
@@ -70,9 +70,9 @@ def test_edit_of_an_experiment__is_undone__until_it_changes(production: Environm
     done = client.post(page, filled(client, page, owner="Ada", description="New", forced_variants='{"u": "green"}'))
     assert f"/admin/config/change/{revision()}/undo/" in client.get(done.url).content.decode()
     made = revision()
-    update_experiment(key="e", environment=production, changes={"owner": "Eve"}, actor=ACTOR, at=NOON)
+    update_experiment(key="e", environment=production, changes={"owner": "Eve"}, actor=ACTOR, now=NOON)
     assert "The experiment e has changed since" in undo(client, made)
-    update_experiment(key="e", environment=production, changes={"owner": "Ada"}, actor=ACTOR, at=NOON)
+    update_experiment(key="e", environment=production, changes={"owner": "Ada"}, actor=ACTOR, now=NOON)
     lost = "Exposures of users who got a forced variant do not come back, because they were deleted."
     write = client.get(reverse("admin:config_change_change", args=[made]))
     assert f"unless something changes before. {lost}" in text_of(write)

@@ -167,7 +167,7 @@ def test_deletion__by_somebody_who_may_not_add__has_no_button(production: Enviro
 
 
 def test_segment__that_opens_a_phase__is_undone_by_those_who_may_change_segments(production: Environment) -> None:
-    segment = create_segment(key="s", user_ids=["u"], actor=ACTOR, at=NOON)
+    segment = create_segment(key="s", user_ids=["u"], actor=ACTOR, now=NOON)
     ExperimentFactory(key="e", conditions=[{"operator": "inSegment", "value": "s"}], running=True)
     client = sign_in("flags.view_segment", "flags.change_segment", "config.view_change")
     where = reverse("admin:flags_segment_change", args=[segment.pk])

@@ -158,7 +158,7 @@ def test_flags__archived_or_of_another_environment__are_not_shown(
     production: Environment, staging: Environment
 ) -> None:
     FlagFactory(key="gone", enabled=True)
-    archive_flag(key="gone", environment=production, actor=ACTOR, at=NOON)
+    archive_flag(key="gone", environment=production, actor=ACTOR, now=NOON)
     FlagFactory(key="there", enabled=True, environment=staging)
     assert flags_of(look(sign_in())) == {"there": "Off"}
 

@@ -231,7 +231,7 @@ def test_value__in_words(path: str, value: Any, expected: str | None) -> None:
 
 @pytest.mark.django_db
 def test_history__of_a_whole_life__holds_no_json_but_plain_values(production: Environment) -> None:
-    who: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     experiment = run_experiment(production, forced_variants={"qa": "green"}, group={"key": "g", "from": 0, "to": 50})
     update_experiment(**who, changes={"metrics": ["purchase", "sign_up"]})
     open_phase(**who, changes={"percentage": 10, "conditions": [PRO]}, reason="Fewer.")

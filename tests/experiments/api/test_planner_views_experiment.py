@@ -141,7 +141,7 @@ class TestPhases:
         self, api: Any, production: Environment
     ) -> None:
         experiment = ExperimentFactory(key="e", variants=weighted(1, 1), started_at=NOON - 10 * DAY)
-        who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON, "reason": "so"}
+        who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON, "reason": "so"}
         open_phase(**who, opened_at=NOON + 6 * DAY, changes={"variants": weighted(3, 1)})
         for number in range(30):
             assign(experiment.pk, f"early {number}", "a", NOON - 9 * DAY)

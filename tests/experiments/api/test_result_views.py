@@ -159,7 +159,7 @@ def test_results__numbers_beyond_all_measure__are_answered_all_the_same(api, pro
 def test_results__after_the_stop__count_until_then(api, shop, production):
     before = ask(api)
     stopped_at = NOON + timedelta(days=1, hours=12)
-    stop_experiment(key="shop", environment=production, actor=ACTOR, at=NOON, stopped_at=stopped_at)
+    stop_experiment(key="shop", environment=production, actor=ACTOR, now=NOON, stopped_at=stopped_at)
     answer = ask(api)
     assert (answer["status"], answer["stoppedAt"]) == ("stopped", format_timestamp(stopped_at))
     assert answer["users"] == sum(shopper.day <= 1 for shopper in SHOPPERS) < before["users"]
@@ -167,7 +167,7 @@ def test_results__after_the_stop__count_until_then(api, shop, production):
 
 
 def test_results__frozen__stand_still_whatever_comes(api, shop, production):
-    stop_experiment(key="shop", environment=production, actor=ACTOR, at=NOON, stopped_at=NOON + timedelta(days=5))
+    stop_experiment(key="shop", environment=production, actor=ACTOR, now=NOON, stopped_at=NOON + timedelta(days=5))
     shop.refresh_from_db()
     freeze(shop, LATER)
     before, explained = ask(api), ask(api, f"{PATH}/explain", metric="bought", variant="green")

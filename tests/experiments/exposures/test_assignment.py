@@ -25,7 +25,7 @@ EVEN = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
 
 
 def start(key: str, environment: Environment, variants: list[dict[str, Any]]) -> Experiment:
-    who = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
+    who = {"key": key, "environment": environment, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=variants)
     experiment = start_experiment(**who)
     snapshot.reset()
@@ -68,7 +68,7 @@ def test_get_variant__asked_again__reads_once_and_writes_nothing(
 def test_get_variant__draft_or_stopped__is_refused_and_records_nothing(
     production: Environment, steps: list[Any]
 ) -> None:
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=EVEN)
     for step in steps:
         step(**who)

@@ -188,7 +188,7 @@ def test_get_variant__known_user__asks_the_database_no_more(
 def test_get_variant__forced_in_between__is_answered_anew_and_assigned_anew_afterwards(
     experiment: Experiment, production: Environment
 ) -> None:
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     natural = ask(production)
     other = "green" if natural == "control" else "control"
     Exposure.objects.update(variant=other)
@@ -226,7 +226,7 @@ def test_record__for_a_flag_evaluated_before_a_phase_was_opened__belongs_to_the_
 ) -> None:
     user = next(each for each in map(str, range(99)) if ask(production, each) == variant)
     Exposure.objects.all().delete()
-    open_phase(key="e", environment=production, changes=changes, actor=ACTOR, at=NOON, reason="Why not?")
+    open_phase(key="e", environment=production, changes=changes, actor=ACTOR, now=NOON, reason="Why not?")
     snapshot.refresh()
 
     assert record_of_flag(production, "e", variant, asking(user, NOON)) == variant

@@ -154,7 +154,7 @@ def set_phase(experiment: Experiment, **design: Any) -> None:
 @pytest.mark.parametrize(("seconds", "is_in"), [(8.9, False), (9.5, True), (10, True)])
 def test_reported__in_the_second_in_which_a_phase_lets_more_in__is_in(production, seconds: float, is_in: bool) -> None:
     ExperimentFactory(key="e", running=True, percentage=0)
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     open_phase(**who, opened_at=NOON + timedelta(seconds=10), changes={"percentage": 100}, reason="all")
     record([see("u", "green", seconds)], production)
 
@@ -164,7 +164,7 @@ def test_reported__in_the_second_in_which_a_phase_lets_more_in__is_in(production
 def test_reported__user_whom_an_earlier_phase_left_out__is_in_by_a_report_of_the_later_one_alone(api, production):
     ExperimentFactory(key="e", running=True, percentage=0)
     opened_at = NOON + timedelta(days=2)
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": opened_at}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": opened_at}
     open_phase(**who, opened_at=opened_at, changes={"percentage": 100}, reason="all")
     for days in (1, 3):
         at = NOON + timedelta(days=days)

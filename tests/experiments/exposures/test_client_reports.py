@@ -37,7 +37,7 @@ def user(variant: str, *, is_in_half: bool = True) -> str:
 
 
 def open_shop(environment: Environment, *, starts: bool = True, **values: Any) -> Experiment:
-    who = {"key": KEY, "environment": environment, "actor": ACTOR, "at": NOON}
+    who = {"key": KEY, "environment": environment, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=EVEN, metrics=["buy"], **values)
     return start_experiment(**who, started_at=NOON) if starts else get_experiment(KEY, environment)
 
@@ -104,7 +104,7 @@ def test_report__after_a_new_phase__may_name_what_an_earlier_one_gave(production
         environment=production,
         changes={"variants": GREEN_ALONE},
         actor=ACTOR,
-        at=NOON + timedelta(hours=1),
+        now=NOON + timedelta(hours=1),
         opened_at=NOON + timedelta(hours=1),
         reason="It looks good.",
     )
@@ -150,13 +150,13 @@ def test_reports__stored_before_the_start_is_known__are_judged_with_it(productio
     open_shop(production, starts=False)
     record([report(user("green"), "green", 0.01), report(user("control"), "green", 0.01)], production)
     assert (exposures(), doubted()) == (set(), 0)
-    start_experiment(key=KEY, environment=production, actor=ACTOR, at=NOON, started_at=NOON)
+    start_experiment(key=KEY, environment=production, actor=ACTOR, now=NOON, started_at=NOON)
     assert (exposures(), doubted()) == ({(user("green"), "green", 0.01, False)}, 1)
 
 
 def test_reports__after_the_stop__are_not_doubted(production: Environment) -> None:
     open_shop(production)
-    stop_experiment(key=KEY, environment=production, actor=ACTOR, at=NOON, stopped_at=NOON + timedelta(minutes=5))
+    stop_experiment(key=KEY, environment=production, actor=ACTOR, now=NOON, stopped_at=NOON + timedelta(minutes=5))
     record([report(user("control"), "green", 4), report(user("control"), "green", 6)], production)
     assert doubted() == 1
 

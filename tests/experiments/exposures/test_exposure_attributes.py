@@ -136,7 +136,7 @@ def test_report__earlier_one_without_properties_comes_late__has_none(
 def test_report__before_a_start_under_way__has_its_properties(production: Environment) -> None:
     ExperimentFactory(key="e")
     record([see(second=0.2, plan="pro", revenue=3)], production)
-    start_experiment(key="e", environment=production, actor=ACTOR, at=NOON, started_at=NOON)
+    start_experiment(key="e", environment=production, actor=ACTOR, now=NOON, started_at=NOON)
 
     assert kept() == {"plan": "pro"}
 
@@ -240,7 +240,7 @@ def test_arrival__exposure_reported_before_the_start__is_current(production: Env
     ExperimentFactory(key="e")
     record([see(second=0.2)], production)
     mark = look()
-    start_experiment(key="e", environment=production, actor=ACTOR, at=NOON, started_at=NOON)
+    start_experiment(key="e", environment=production, actor=ACTOR, now=NOON, started_at=NOON)
 
     assert has_arrived_since(mark)
 

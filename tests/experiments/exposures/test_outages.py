@@ -22,7 +22,7 @@ from tests.outage import database_away
 
 pytestmark = [pytest.mark.both_lanes, pytest.mark.django_db(transaction=True)]
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 @pytest.fixture(autouse=True)

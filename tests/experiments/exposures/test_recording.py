@@ -33,7 +33,7 @@ def experiment(production: Environment) -> Experiment:
 
 
 def make_experiment(environment: Environment, started_at: datetime = NOON) -> Experiment:
-    who = {"key": f"experiment-{next(_numbers)}", "environment": environment, "actor": ACTOR, "at": NOON}
+    who = {"key": f"experiment-{next(_numbers)}", "environment": environment, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=VARIANTS, metrics=["buy"])
     return start_experiment(**who, started_at=started_at)
 
@@ -141,8 +141,8 @@ def test_report__name_of_a_metric__is_no_exposure(experiment: Experiment) -> Non
 def test_report__event_that_a_defined_metric_counts__is_no_exposure_but_what_it_divides_by_is(
     production: Environment, name: str, is_exposure: bool
 ) -> None:
-    create_metric(key="rate", type="ratio", event="paid", denominator={"event": "seen"}, actor=ACTOR, at=NOON)
-    who = {"key": "defined", "environment": production, "actor": ACTOR, "at": NOON}
+    create_metric(key="rate", type="ratio", event="paid", denominator={"event": "seen"}, actor=ACTOR, now=NOON)
+    who = {"key": "defined", "environment": production, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=VARIANTS, metrics=["rate"])
     early = report(get_experiment("defined", production), "a", 0.5, user="early", name=name)
     record([early], production)  # before the start is known, within its second
@@ -164,7 +164,7 @@ def test_report__unknown_variant__is_not_stored(experiment: Experiment) -> None:
 def test_report__outside_of_the_run__is_not_stored(production: Environment) -> None:
     experiment = make_experiment(production, started_at=NOON + timedelta(seconds=0.9))
     stop_experiment(
-        key=experiment.key, environment=production, actor=ACTOR, at=NOON, stopped_at=NOON + timedelta(seconds=60)
+        key=experiment.key, environment=production, actor=ACTOR, now=NOON, stopped_at=NOON + timedelta(seconds=60)
     )
     record([report(experiment, "a", -0.1, user="before"), report(experiment, "a", 60.1, user="after")], production)
     record(
@@ -175,7 +175,7 @@ def test_report__outside_of_the_run__is_not_stored(production: Environment) -> N
 
 
 def test_report__draft__is_not_stored(production: Environment) -> None:
-    draft = create_experiment(key="draft", environment=production, variants=VARIANTS, actor=ACTOR, at=NOON)
+    draft = create_experiment(key="draft", environment=production, variants=VARIANTS, actor=ACTOR, now=NOON)
     record([report(draft, "a", 1)], production)
 
     assert not Exposure.objects.exists()
@@ -184,7 +184,7 @@ def test_report__draft__is_not_stored(production: Environment) -> None:
 def test_report__just_before_the_start_within_its_second__counts_whatever_arrives_first(
     production: Environment,
 ) -> None:
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     draft = create_experiment(**who, variants=VARIANTS, metrics=["buy"])
     by_key = report(draft, "b", 0.4, user="by key")
     by_key.properties["experimentId"] = "e"  # type: ignore[index]
@@ -199,7 +199,7 @@ def test_report__just_before_the_start_within_its_second__counts_whatever_arrive
 
 def test_report__key_that_is_the_id_of_another_experiment__means_that_other_one(production: Environment) -> None:
     one = make_experiment(production)
-    who = {"key": str(one.pk), "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": str(one.pk), "environment": production, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=VARIANTS, metrics=["buy"])
     other = start_experiment(**who, started_at=NOON)
     for experiment in (one, other):
@@ -256,7 +256,7 @@ def test_assign__earlier_report_of_another_variant_comes_late__what_was_answered
 @pytest.fixture
 def phased(experiment: Experiment) -> Experiment:
     """An experiment whose second phase began ten seconds after the first."""
-    who = {"key": experiment.key, "environment": experiment.environment, "actor": ACTOR, "at": NOON}
+    who = {"key": experiment.key, "environment": experiment.environment, "actor": ACTOR, "now": NOON}
     changes = {"conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
     return open_phase(**who, changes=changes, opened_at=NOON + timedelta(seconds=10), reason="fewer of them")
 

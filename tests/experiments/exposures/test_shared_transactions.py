@@ -49,7 +49,7 @@ def production(_shared: None) -> Environment:
 
 @pytest.fixture
 def experiment(production: Environment) -> Experiment:
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     create_experiment(**who, variants=VARIANTS, metrics=["buy"])
     return start_experiment(**who, started_at=NOON)
 

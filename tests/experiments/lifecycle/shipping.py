@@ -21,7 +21,7 @@ SERVES = {"control": False, "green": True}
 
 def step_arguments(environment: Environment, **values: Any) -> dict[str, Any]:
     """Return the arguments of a step that ends the experiment a day after its start."""
-    return {"key": "e", "environment": environment, "actor": ACTOR, "at": A_DAY_LATER, **values}
+    return {"key": "e", "environment": environment, "actor": ACTOR, "now": A_DAY_LATER, **values}
 
 
 def run_experiment(environment: Environment, **values: Any) -> Experiment:

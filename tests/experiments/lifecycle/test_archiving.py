@@ -27,7 +27,7 @@ HALF = {"key": "checkout", "from": 0, "to": 50}
 
 @pytest.fixture
 def step_arguments(production: Environment) -> dict[str, Any]:
-    return {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    return {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
 
 
 def is_archived() -> bool:

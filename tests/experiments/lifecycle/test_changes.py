@@ -22,7 +22,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 VARIANTS = [{"key": "a", "weight": 1}, {"key": "b", "weight": 0.5}]
 
 

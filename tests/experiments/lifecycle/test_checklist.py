@@ -32,7 +32,7 @@ def find(experiment: Experiment, check: Check, at: Any = NOON) -> tuple[str, str
 
 
 def define(key: str, **values: Any) -> None:
-    create_metric(**{"key": key, "type": "conversion", "event": key, "actor": ACTOR, "at": NOON, **values})
+    create_metric(**{"key": key, "type": "conversion", "event": key, "actor": ACTOR, "now": NOON, **values})
 
 
 def test_checklist__of_any_experiment__has_every_check_in_order() -> None:
@@ -254,7 +254,7 @@ def test_planned_size__of_one_that_lets_in_more_by_now__is_by_the_pace_of_now(pr
     experiment = ExperimentFactory(key="e", planned_size=100, percentage=10, running=True)
     for number in range(4):
         assign(experiment.pk, f"user-{number}", "green", NOON)
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     experiment = open_phase(**who, opened_at=NOON + DAY, changes={"percentage": 50}, reason="More.")
     for number in range(2):
         assign(experiment.pk, f"late-{number}", "green", NOON + DAY, phase=2)
@@ -308,7 +308,7 @@ def test_calibration__newest_of_the_same_definition__counts(production: Environm
         Level.OK,
         "purchase: false positives in 4.8 % of 2,000 splits on 2026-02-01, as promised.",
     )
-    update_metric(key="purchase", changes={"window_hours": 24}, actor=ACTOR, at=NOON)
+    update_metric(key="purchase", changes={"window_hours": 24}, actor=ACTOR, now=NOON)
     assert find(experiment, Check.CALIBRATION) == unknown
 
 

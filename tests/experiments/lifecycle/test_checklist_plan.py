@@ -32,7 +32,7 @@ def find(experiment: Experiment, check: Check, at: datetime = NOW) -> tuple[str,
 def history(production: Environment) -> None:
     """Record users of an earlier experiment, of whom a fifth bought and a tenth called."""
     ExperimentFactory(key="earlier", metrics=["purchase", "calls"], running=True)
-    create_metric(key="calls", type="conversion", event="calls", role="guardrail", actor=ACTOR, at=NOON)
+    create_metric(key="calls", type="conversion", event="calls", role="guardrail", actor=ACTOR, now=NOON)
     ExperimentFactory(key="later", metrics=["purchase", "calls"], running=True)
     events = []
     for number in range(400):
@@ -103,7 +103,7 @@ def test_guardrails__with_too_few_planned_users__are_a_warning(history: None) ->
 
 
 def test_guardrails__of_a_primary_metric_without_past_data__are_planned_all_the_same(history: None) -> None:
-    create_metric(key="new", type="conversion", event="new", actor=ACTOR, at=NOON)
+    create_metric(key="new", type="conversion", event="new", actor=ACTOR, now=NOON)
     experiment = ExperimentFactory(metrics=["new", "calls"], planned_size=5_000)
 
     assert find(experiment, Check.GUARDRAILS)[0] == Level.WARNING
@@ -111,7 +111,7 @@ def test_guardrails__of_a_primary_metric_without_past_data__are_planned_all_the_
 
 @pytest.mark.parametrize("planned", [None, 1_000])
 def test_guardrails__without_a_planned_size_or_past_data__are_not_known(planned: int | None) -> None:
-    create_metric(key="calls", type="conversion", event="calls", role="guardrail", actor=ACTOR, at=NOON)
+    create_metric(key="calls", type="conversion", event="calls", role="guardrail", actor=ACTOR, now=NOON)
     experiment = ExperimentFactory(metrics=["purchase", "calls"], planned_size=planned)
 
     assert find(experiment, Check.GUARDRAILS)[0] == Level.UNKNOWN

@@ -103,7 +103,7 @@ def test_stop__with_a_holdback__keeps_so_many_from_the_winner(production: Enviro
 def test_stop__flag_with_variants__serves_that_of_the_winner(production: Environment) -> None:
     variants = [{"key": "old", "value": "a"}, {"key": "new", "value": "b"}]
     create_flag(
-        key="text", environment=production, actor=ACTOR, at=NOON, enabled=True, type="string", variants=variants
+        key="text", environment=production, actor=ACTOR, now=NOON, enabled=True, type="string", variants=variants
     )
     ExperimentFactory(key="e", running=True, flag={"key": "text", "serves": {"control": "old", "green": "new"}})
     record_clear_winner(production)
@@ -155,7 +155,7 @@ def _too_many_of_one(environment: Environment) -> dict[str, Any]:
 
 
 def _harmed(environment: Environment) -> dict[str, Any]:
-    write = {"actor": ACTOR, "at": NOON}
+    write = {"actor": ACTOR, "now": NOON}
     create_metric(
         key="complaints", type="conversion", event="complaint", direction="decrease", role="guardrail", **write
     )

@@ -33,7 +33,7 @@ RULE = {
 
 @pytest.fixture
 def step_arguments(production: Environment) -> dict[str, Any]:
-    return {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    return {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
 
 
 @pytest.fixture

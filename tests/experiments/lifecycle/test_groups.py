@@ -26,7 +26,7 @@ def part(start: float, end: float, key: str = "checkout") -> dict[str, Any]:
 
 
 def write_arguments(key: str, environment: Environment) -> dict[str, Any]:
-    return {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
+    return {"key": key, "environment": environment, "actor": ACTOR, "now": NOON}
 
 
 @pytest.mark.django_db

@@ -40,7 +40,7 @@ def test_objections__guardrail_that_rises__speaks_against_the_treatment_where_le
     production: Environment, direction: str, variant: str, expected: list[str]
 ) -> None:
     values: dict[str, Any] = {"type": "conversion", "event": "call", "direction": direction, "role": "guardrail"}
-    create_metric(key="calls", **values, actor=ACTOR, at=NOON)
+    create_metric(key="calls", **values, actor=ACTOR, now=NOON)
     ExperimentFactory(key="e", metrics=["purchase", "calls"], minimum_days=0, running=True)
     record_clear_winner(production)
     record_visits(production, "green", 150, 140, event="call")
@@ -67,7 +67,7 @@ def test_objections__no_goal_among_the_metrics__is_never_the_verdict(production:
 def test_objections__guardrail_without_enough_users__is_named_with_those_that_it_needs(
     production: Environment,
 ) -> None:
-    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, at=NOON)
+    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, now=NOON)
     ExperimentFactory(key="e", metrics=["purchase", "calls"], minimum_days=0, running=True)
     record_clear_winner(production)
     for variant in ("control", "green"):
@@ -82,7 +82,7 @@ def test_objections__guardrail_without_enough_users__is_named_with_those_that_it
 
 
 def test_objections__to_few_mature_users__name_them_as_such(production: Environment) -> None:
-    create_metric(key="bought", type="conversion", event="purchase", window_hours=1, actor=ACTOR, at=NOON)
+    create_metric(key="bought", type="conversion", event="purchase", window_hours=1, actor=ACTOR, now=NOON)
     ExperimentFactory(key="e", metrics=["bought"], planned_size=1_000, minimum_days=0, running=True)
     record_clear_winner(production)
 
@@ -93,10 +93,10 @@ def test_objections__to_few_mature_users__name_them_as_such(production: Environm
 def test_objections__guardrail_that_was_added_after_the_start__speaks_against_nothing(
     production: Environment,
 ) -> None:
-    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, at=NOON)
+    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, now=NOON)
     ExperimentFactory(key="e", minimum_days=0, running=True)
     changes = {"metrics": ["purchase", "calls"]}
-    update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, at=NOON)
+    update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, now=NOON)
     record_clear_winner(production)
     for variant in ("control", "green"):
         record_visits(production, variant, 150, 12, event="call")

@@ -21,7 +21,7 @@ PLAN = {"planned_size": 30_000, "minimum_effect": 0.05, "analysis": "fixed", "mi
 
 @pytest.fixture
 def step_arguments(production: Environment) -> dict[str, Any]:
-    return {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    return {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
 
 
 def change(step_arguments: dict[str, Any], **changes: Any) -> Experiment:

@@ -32,8 +32,8 @@ PATH = "/v1/experiments/shop"
 @pytest.fixture
 def _shop(production: Environment) -> Any:
     with time_machine.travel(LATER, tick=False):
-        create_metric(key="revenue", actor=ACTOR, at=NOON, **METRICS["revenue"])
-        create_metric(key="complaints", actor=ACTOR, at=NOON, **METRICS["complaints"])
+        create_metric(key="revenue", actor=ACTOR, now=NOON, **METRICS["revenue"])
+        create_metric(key="complaints", actor=ACTOR, now=NOON, **METRICS["complaints"])
         open_shop(production, make_shoppers(), metrics=("bought",))
         yield
 
@@ -99,7 +99,7 @@ def test_metrics__twice_or_more_than_there_may_be__are_refused(api):
 
 @pytest.mark.usefixtures("_shop")
 def test_metrics__of_frozen_results__are_locked_and_of_stopped_ones_not(api, production):
-    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, at=LATER)
+    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, now=LATER)
     data(api.patch(PATH, {"metrics": ["bought", "revenue"]}))
     freeze(stopped, LATER + timedelta(days=9))
     refused = error(api.patch(PATH, {"metrics": ["bought", "revenue", "look"]}), 409, "experiment_locked")

@@ -50,7 +50,7 @@ def refused(environment: Environment, *, at: datetime | None = None) -> DomainEr
     """Return the refusal of a reopening, after checking that nothing was written."""
     before = stored_state(environment)
     with pytest.raises(DomainError) as error:
-        reopen_experiment(**{**step_arguments(environment), **({"at": at} if at else {})})
+        reopen_experiment(**{**step_arguments(environment), **({"now": at} if at else {})})
     assert stored_state(environment) == before
     return error.value
 
@@ -103,7 +103,7 @@ def test_reopen__frozen_by_maintenance__counts_again_and_can_freeze_again(produc
     freeze(get_experiment("e", production), stopped_at + timedelta(days=2))
     assert ResultState.objects.get().archive is not None
 
-    reopened = reopen_experiment(**step_arguments(production, at=stopped_at + timedelta(days=3)))
+    reopened = reopen_experiment(**step_arguments(production, now=stopped_at + timedelta(days=3)))
     assert (ResultState.objects.get().archive, reopened.frozen_at) == (None, None)
     record_visits(production, "control", 160, 30)
     assert compute_results(reopened, stopped_at)["control"].sample_size == 160
@@ -188,7 +188,7 @@ def test_reopen__more_than_thirty_days_after_the_stop__is_refused(production: En
 
     error = refused(production, at=stopped_at + timedelta(days=30, seconds=1))
     assert (error.code, "30 days" in error.message) == ("invalid_transition", True)
-    reopened = reopen_experiment(**step_arguments(production, at=stopped_at + timedelta(days=30)))
+    reopened = reopen_experiment(**step_arguments(production, now=stopped_at + timedelta(days=30)))
     assert reopened.status == "running"
 
 
@@ -261,12 +261,12 @@ def test_reopen__stopped_again__goes_by_the_newer_stop(production: Environment) 
 def test_reopen__segment_of_its_flags_other_rules_deleted_since__is_refused_in_words_without_fields(
     production: Environment,
 ) -> None:
-    create_segment(key="crowd", actor=ACTOR, at=NOON)
+    create_segment(key="crowd", actor=ACTOR, now=NOON)
     run_experiment(production)
     named = [*flag_rules(production), {"type": "segment", "segment": "crowd"}]
     update_flag(**{**step_arguments(production), "key": "button"}, changes={"rules": named})
     stop(production, winner="green", ship_to="everyone", reason="Because")
-    delete_segment(key="crowd", actor=ACTOR, at=NOON)
+    delete_segment(key="crowd", actor=ACTOR, now=NOON)
 
     error = refused(production)
     assert (error.code, "crowd" in error.message, "rules[" in error.message) == ("experiment_locked", True, False)
@@ -275,10 +275,10 @@ def test_reopen__segment_of_its_flags_other_rules_deleted_since__is_refused_in_w
 def test_reopen__segment_of_its_own_conditions_deleted_since__is_refused_in_words_without_fields(
     production: Environment,
 ) -> None:
-    create_segment(key="crowd", actor=ACTOR, at=NOON)
+    create_segment(key="crowd", actor=ACTOR, now=NOON)
     run_experiment(production, conditions=[{"operator": "inSegment", "value": "crowd"}])
     stop(production)
-    delete_segment(key="crowd", actor=ACTOR, at=NOON)
+    delete_segment(key="crowd", actor=ACTOR, now=NOON)
 
     error = refused(production)
     message = "The experiment cannot be reopened: No segment has the key crowd; create it first."

@@ -24,7 +24,7 @@ from tests.flags.files.commands import refused
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 WHY = "The segment crowd was changed."
 PRO = [{"attribute": "plan", "operator": "equals", "value": "pro"}]
 
@@ -84,10 +84,10 @@ def test_segment__changed_while_the_experiment_was_stopped__opens_a_phase_as_it_
     running: Experiment, change: Any, expected: list[str]
 ) -> None:
     arguments = {"key": "e", "environment": running.environment, "actor": ACTOR}
-    stop_experiment(**arguments, at=NOON)
-    update_segment(key="crowd", changes=change, actor=ACTOR, at=NOON + timedelta(hours=1))
+    stop_experiment(**arguments, now=NOON)
+    update_segment(key="crowd", changes=change, actor=ACTOR, now=NOON + timedelta(hours=1))
     assert reasons() == [""]
-    reopen_experiment(**arguments, at=NOON + timedelta(hours=2))
+    reopen_experiment(**arguments, now=NOON + timedelta(hours=2))
     assert reasons() == expected
 
 
@@ -95,9 +95,9 @@ def test_segment__changed_while_one_with_all_its_phases_was_stopped__keeps_it_fr
     running: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(new_phase, "MOST_PHASES", 1)
-    arguments = {"key": "e", "environment": running.environment, "actor": ACTOR, "at": NOON}
+    arguments = {"key": "e", "environment": running.environment, "actor": ACTOR, "now": NOON}
     stop_experiment(**arguments)
-    update_segment(key="crowd", changes={"user_ids": ["lin"]}, actor=ACTOR, at=NOON)
+    update_segment(key="crowd", changes={"user_ids": ["lin"]}, actor=ACTOR, now=NOON)
     with pytest.raises(
         DomainError, match=r"The segment crowd was changed after the experiment was stopped, .* create a new"
     ) as error:

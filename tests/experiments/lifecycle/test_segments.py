@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 IN_CROWD = [{"operator": "inSegment", "value": "crowd"}]
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 def refused(environment: Environment, **values: Any) -> list[tuple[str, str]]:

@@ -35,7 +35,13 @@ def test_stop__whose_request_came_long_before__counts_who_was_answered_until_the
     get_variant(key="button", environment=production, user_id="ada", at=answered)
     moment = answered + timedelta(seconds=1)
     stopped = stop_experiment(
-        key="button", environment=production, actor=ACTOR, at=received, winner=winner, reason="so", clock=lambda: moment
+        key="button",
+        environment=production,
+        actor=ACTOR,
+        now=received,
+        winner=winner,
+        reason="so",
+        clock=lambda: moment,
     )
     assert stopped.stopped_at == moment
     results = compute_results(stopped, moment)
@@ -53,7 +59,7 @@ def test_variants__of_an_experiment_stopped_meanwhile__are_left_out(production: 
     moment = NOON + timedelta(days=1)
     which = {"environment": production, "user_id": "ada", "attributes": {}, "record": True}
     assert [*get_variants(**which, at=moment)] == ["gone", "left"]
-    stop_experiment(key="gone", environment=production, actor=ACTOR, at=moment)
+    stop_experiment(key="gone", environment=production, actor=ACTOR, now=moment)
     which["user_id"] = "bob"  # this process has not heard of the stop, which it does between requests
     assert [*get_variants(**which, at=timezone.now())] == ["left"]
 
@@ -88,7 +94,7 @@ def test_stop__while_many_are_assigned__counts_exactly_those_who_were_answered(
     for thread in threads:
         thread.start()
     begun.wait(30)
-    which = {"environment": production, "actor": ACTOR, "at": timezone.now(), "reason": "so"}
+    which = {"environment": production, "actor": ACTOR, "now": timezone.now(), "reason": "so"}
     stopped = stop_experiment(key="button", **which, winner=winner, clock=timezone.now)
     over.wait(0.2)
     over.set()

@@ -58,7 +58,7 @@ def expose(environment: Environment, name: str, seconds: int, buyers: int) -> No
 
 
 def step(environment: Environment, **values: Any) -> dict[str, Any]:
-    return {"key": "e", "environment": environment, "actor": ADA, "at": LATER, **values}
+    return {"key": "e", "environment": environment, "actor": ADA, "now": LATER, **values}
 
 
 def stop(environment: Environment, **values: Any) -> Experiment:
@@ -108,7 +108,7 @@ def test_stop__undone_after_users_were_reported__counts_as_many_as_without_the_s
 
 
 def test_stop__that_switched_the_flag_on__switches_it_off_again(production: Environment, running: Experiment) -> None:
-    flag = {"key": "button", "environment": production, "actor": ACTOR, "at": START}
+    flag = {"key": "button", "environment": production, "actor": ACTOR, "now": START}
     update_flag(**flag, changes={"enabled": False})
     before = driven(production)
     stop(production, winner="green", enable=True, reason="Because")
@@ -132,16 +132,16 @@ def test_stop__after_which_the_flag_was_changed__is_not_undone(
 ) -> None:
     stop(production, **end)
     made = Change.objects.latest_revision()
-    update_flag(key="button", environment=production, changes={"rules": []}, actor=ACTOR, at=LATER)
+    update_flag(key="button", environment=production, changes={"rules": []}, actor=ACTOR, now=LATER)
     assert "The flag button was changed since, in revision" in refused(made)
 
 
 def test_stop__that_another_reopened_and_stopped__is_not_undone(production: Environment, running: Experiment) -> None:
     stop(production)
     made = Change.objects.latest_revision()
-    reopen_experiment(**step(production, at=LATER + timedelta(seconds=1)))
+    reopen_experiment(**step(production, now=LATER + timedelta(seconds=1)))
     assert refused(made, at=LATER + timedelta(seconds=5)) == CHANGED
-    stop(production, at=LATER + timedelta(seconds=2))
+    stop(production, now=LATER + timedelta(seconds=2))
     assert refused(made, at=LATER + timedelta(seconds=5)) == CHANGED
 
 
@@ -156,7 +156,7 @@ def test_stop__after_ten_minutes__is_not_undone(production: Environment, running
     stop(production)
     late = LATER + timedelta(minutes=10, seconds=1)
     assert refused(at=late) == "It is too late to undo this change: 10 minutes have passed."
-    assert reopen_experiment(**step(production, at=late)).status == "running"
+    assert reopen_experiment(**step(production, now=late)).status == "running"
 
 
 # reopenings
@@ -168,7 +168,7 @@ def test_reopening__undone__is_stopped_as_it_was(
 ) -> None:
     stopped = stop(production)
     before, flag, results = document(stopped), driven(production), analyse_experiment(stopped, LATER)
-    reopen_experiment(**step(production, at=LATER + timedelta(minutes=1)))
+    reopen_experiment(**step(production, now=LATER + timedelta(minutes=1)))
     if is_exposing:
         expose(production, "late", 400, 10)
         assert compute_results(get_experiment("e", production), LATER)["green"].sample_size == 80
@@ -200,15 +200,15 @@ def test_reopening__of_a_shipped_experiment__says_what_to_do_instead(
 def test_reopening__long_after_the_stop__says_what_to_do_instead(production: Environment, running: Experiment) -> None:
     stop(production)
     late = LATER + timedelta(days=1)
-    reopen_experiment(**step(production, at=late))
+    reopen_experiment(**step(production, now=late))
     assert refused(at=late) == "The results of e may change again; to take this back, stop it again."
 
 
 def test_reopening__that_opened_a_phase__says_what_to_do_instead(production: Environment) -> None:
-    create_segment(key="crowd", user_ids=["u"], actor=ACTOR, at=START)
+    create_segment(key="crowd", user_ids=["u"], actor=ACTOR, now=START)
     begin(production, **DRIVING, conditions=[{"operator": "inSegment", "value": "crowd"}])
     stop(production)
-    update_segment(key="crowd", changes={"user_ids": ["v"]}, actor=ACTOR, at=LATER)
+    update_segment(key="crowd", changes={"user_ids": ["v"]}, actor=ACTOR, now=LATER)
     reopen_experiment(**step(production))
     assert refused() == "e has a new phase, which cannot be undone; to take this back, stop it again."
 
@@ -239,9 +239,9 @@ def test_forced_variant__of_an_experiment_that_drives_a_flag__goes_back_with_its
 
 
 def test_segment__that_opened_a_phase__goes_back_and_opens_another(production: Environment) -> None:
-    create_segment(key="crowd", user_ids=["u"], actor=ACTOR, at=START)
+    create_segment(key="crowd", user_ids=["u"], actor=ACTOR, now=START)
     begin(production, conditions=[{"operator": "inSegment", "value": "crowd"}])
-    update_segment(key="crowd", changes={"user_ids": ["v"]}, actor=ADA, at=LATER)
+    update_segment(key="crowd", changes={"user_ids": ["v"]}, actor=ADA, now=LATER)
     assert {change.kind for change in Change.objects.order_by("-revision")[:2]} == {"segment", "experiment"}
     undo()
     assert get_segment("crowd").user_ids == ["u"]
@@ -328,7 +328,7 @@ def test_deleted_draft__whose_flag_is_gone__stays_deleted(production: Environmen
     ExperimentFactory(key="draft", **DRIVING)
     delete_experiment(**step(production, key="draft"))
     made = Change.objects.latest_revision()
-    delete_flag(key="button", environment=production, actor=ACTOR, at=LATER)
+    delete_flag(key="button", environment=production, actor=ACTOR, now=LATER)
     assert refused(made) == "The draft draft cannot go back: No flag has the key button; create it first."
 
 

@@ -27,12 +27,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def begin() -> tuple[Environment, Experiment]:
     production = Environment.objects.get(key="production")
     ExperimentFactory(key="e")
-    started = start_experiment(key="e", environment=production, actor=ADA, at=timezone.now())
+    started = start_experiment(key="e", environment=production, actor=ADA, now=timezone.now())
     return production, started
 
 
 def undo() -> None:
-    undo_write(Change.objects.filter(kind="experiment").latest("revision").revision, actor=ADA, at=timezone.now())
+    undo_write(Change.objects.filter(kind="experiment").latest("revision").revision, actor=ADA, now=timezone.now())
 
 
 def test_undo__report_while_it_is_under_way__waits_and_is_no_exposure(threads: Threads) -> None:

@@ -74,7 +74,7 @@ def test_start__undone__has_no_results_and_can_be_deleted(production: Environmen
     state = ResultState.objects.get()
     fresh = ResultState(experiment_id=state.pk)
     assert all(getattr(state, field.attname) == getattr(fresh, field.attname) for field in state._meta.fields)
-    delete_experiment(key="e", environment=production, actor=ACTOR, at=LATER)
+    delete_experiment(key="e", environment=production, actor=ACTOR, now=LATER)
     assert not ResultState.objects.exists()
 
 
@@ -83,7 +83,7 @@ def test_start__undone_and_repeated__counts_from_then_on(production: Environment
     compute_results(get_experiment("e", production), START)
     undo()
     update_experiment(
-        key="e", environment=production, changes={"metrics": ["purchase", "refund"]}, actor=ACTOR, at=LATER
+        key="e", environment=production, changes={"metrics": ["purchase", "refund"]}, actor=ACTOR, now=LATER
     )
     started = start(production)
     assert started.started_at == LATER  # the log has no earlier change than its last one
@@ -125,7 +125,7 @@ def test_start__of_which_the_draft_was_edited_since__keeps_the_edit(production: 
     begin(production, **DRIVING)
     made = Change.objects.latest_revision()
     changes = {"description": "New", "forced_variants": {"qa": "green"}}
-    update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, at=START)
+    update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, now=START)
     undo(made)
     now = get_experiment("e", production)
     assert (now.status, now.description, now.forced_variants) == ("draft", "New", {"qa": "green"})
@@ -136,7 +136,7 @@ def test_start__of_which_the_flag_was_edited_since__takes_its_own_rule_away_alon
     begin(production, **DRIVING)
     made, new = Change.objects.latest_revision(), {"type": "users", "userIds": ["u"]}
     rules = [*flag_rules(production), new]
-    update_flag(key="button", environment=production, changes={"rules": rules}, actor=ACTOR, at=START)
+    update_flag(key="button", environment=production, changes={"rules": rules}, actor=ACTOR, now=START)
     undo(made)
     assert flag_rules(production) == [*OWN, new]
 
@@ -144,7 +144,10 @@ def test_start__of_which_the_flag_was_edited_since__takes_its_own_rule_away_alon
 @pytest.mark.parametrize("change", ["metric", "phase", "end"])
 def test_start__that_others_built_on__is_not_undone(production: Environment, change: str) -> None:
     begin(production)
-    made, which = Change.objects.latest_revision(), {"key": "e", "environment": production, "actor": ACTOR, "at": START}
+    made, which = (
+        Change.objects.latest_revision(),
+        {"key": "e", "environment": production, "actor": ACTOR, "now": START},
+    )
     if change == "metric":
         update_experiment(**which, changes={"metrics": ["purchase", "refund"]})
     elif change == "phase":

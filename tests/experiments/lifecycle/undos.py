@@ -28,7 +28,7 @@ DRIVING = {"flag": {"key": "button", "serves": SERVES}}
 
 def start(environment: Environment) -> Experiment:
     """Start the draft in the admin."""
-    return start_experiment(key="e", environment=environment, actor=ADA, at=START)
+    return start_experiment(key="e", environment=environment, actor=ADA, now=START)
 
 
 def begin(environment: Environment, **design: Any) -> Experiment:
@@ -40,12 +40,12 @@ def begin(environment: Environment, **design: Any) -> Experiment:
 
 def undo(revision: int | None = None, *, at: datetime = LATER) -> None:
     """Undo the write of a change, or the last one."""
-    undo_write(revision or Change.objects.latest_revision(), actor=ADA, at=at)
+    undo_write(revision or Change.objects.latest_revision(), actor=ADA, now=at)
 
 
 def attempted(revision: int | None = None, *, at: datetime = LATER) -> str | None:
     """Return why the page of a write, or of the last one, offers no undo."""
-    refusal = refusal_of_undo(revision or Change.objects.latest_revision(), actor=ADA, at=at)
+    refusal = refusal_of_undo(revision or Change.objects.latest_revision(), actor=ADA, now=at)
     return refusal.message if refusal else None
 
 

@@ -19,7 +19,7 @@ from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 SPENT = {"type": "revenue", "event": "purchase", "currency": "EUR", "window_hours": 168}
 
 
@@ -172,7 +172,7 @@ def test_write__name_that_a_metric_does_not_have__is_a_mistake_of_the_program(me
 
 def test_update__some_of_it__leaves_the_rest(metric: Metric) -> None:
     later = NOON + timedelta(days=400)
-    updated = update_metric(key="spent", changes={"window_hours": None}, actor=ACTOR, at=later, reason="For ever")
+    updated = update_metric(key="spent", changes={"window_hours": None}, actor=ACTOR, now=later, reason="For ever")
 
     change = Change.objects.latest("revision")
     assert (updated.window_hours, updated.currency, updated.description) == (None, "EUR", "S")

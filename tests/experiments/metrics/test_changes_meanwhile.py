@@ -19,7 +19,7 @@ from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 @pytest.fixture

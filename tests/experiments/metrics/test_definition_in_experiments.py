@@ -16,7 +16,7 @@ from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ NOW = NOON + timedelta(days=2)
 @pytest.fixture
 def experiment() -> Experiment:
     """120 users; every fourth buys, and the last ones are exposed first."""
-    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
+    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, now=NOON)
     experiment = ExperimentFactory(key="e", metrics=["purchase", "spent"], running=True)
     for number in range(120):
         at = NOON + (120 - number) * MINUTE
@@ -198,10 +198,10 @@ def test_calibration__lifts_labels_and_guardrails__are_promised_too(
 def guarded(experiment: Experiment) -> Experiment:
     """The same users and purchases, with purchases as a goal, and money and refunds as guardrails."""
     create_metric(
-        key="income", type="revenue", event="purchase", currency="EUR", role="guardrail", actor=ACTOR, at=NOON
+        key="income", type="revenue", event="purchase", currency="EUR", role="guardrail", actor=ACTOR, now=NOON
     )
     create_metric(
-        key="refund", type="conversion", event="purchase", role="guardrail", margin_absolute=0.05, actor=ACTOR, at=NOON
+        key="refund", type="conversion", event="purchase", role="guardrail", margin_absolute=0.05, actor=ACTOR, now=NOON
     )
     guarded = ExperimentFactory(key="guarded", metrics=["income", "purchase", "refund"], running=True)
     for number in range(120):
@@ -232,7 +232,7 @@ def test_calibrate__guardrails__are_judged_without_a_difference_and_at_their_mar
 def test_calibrate__metric_with_a_window__counts_the_users_whose_window_is_over(
     experiment: Experiment, monkeypatch: Any
 ) -> None:
-    create_metric(key="soon", type="conversion", event="purchase", window_hours=47, actor=ACTOR, at=NOON)
+    create_metric(key="soon", type="conversion", event="purchase", window_hours=47, actor=ACTOR, now=NOON)
     windowed = ExperimentFactory(key="w", metrics=["soon"], running=True)
     for number in range(120):
         assign(windowed.pk, f"user-{number}", "control", NOON + number * MINUTE)

@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 def define(key: str, **values: Any) -> None:
     create_metric(
         **{"key": key, "type": "quantile", "event": "page", "property": "ms", "quantile": 0.75, "actor": ACTOR},
-        at=NOON,
+        now=NOON,
         **values,
     )
 

@@ -91,7 +91,7 @@ def test_metric__of_several_experiments__is_known_by_the_newest_that_has_users(a
 def test_metric__of_another_meaning_now__is_not_known_by_the_old_one(api: Any) -> None:
     expose(ExperimentFactory(key="e", running=True), 4, at=NOON)
     EventFactory(purchase=True, user_id="user-0", timestamp=NOON + DAY)
-    create_metric(key="purchase", type="count", event="purchase", actor=ACTOR, at=NOON)
+    create_metric(key="purchase", type="count", event="purchase", actor=ACTOR, now=NOON)
     EventFactory(purchase=True, user_id="user-0", timestamp=NOON + 2 * DAY)
     EventFactory(user_id="user-9", timestamp=NOON + 2 * DAY)
     found = ask(api, metric="purchase")
@@ -161,7 +161,7 @@ def test_metric__that_nobody_did__leaves_the_baseline_to_the_caller(api: Any, me
 def test_metric__mean__is_known_with_its_spread_alike_from_experiments_and_events(
     api: Any, columns: dict[str, Any], baseline: float, deviation: float
 ) -> None:
-    create_metric(key="m", actor=ACTOR, at=NOON, **columns)
+    create_metric(key="m", actor=ACTOR, now=NOON, **columns)
     for user_id, views, amounts in (("a", 2, (10, 20)), ("b", 1, (10,)), ("c", 1, ()), ("d", 1, ())):
         for _ in range(views):
             EventFactory(name="view", user_id=user_id, timestamp=NOON)
@@ -188,7 +188,7 @@ def test_metric__type_that_it_is_not__is_refused(api: Any) -> None:
 @pytest.mark.usefixtures("few_suffice")
 def test_metric__with_a_window__is_known_by_the_users_whose_window_is_over(api: Any) -> None:
     """Half of those who came first bought; nobody of the others has had the time."""
-    create_metric(key="soon", type="conversion", event="purchase", window_hours=48, actor=ACTOR, at=NOON)
+    create_metric(key="soon", type="conversion", event="purchase", window_hours=48, actor=ACTOR, now=NOON)
     experiment = ExperimentFactory(key="e", metrics=["soon"], running=True)
     expose(experiment, 20, at=NOON)
     expose(experiment, 20, at=NOW - DAY, first=20)
@@ -199,7 +199,7 @@ def test_metric__with_a_window__is_known_by_the_users_whose_window_is_over(api: 
 
 
 def test_metric__quantile__takes_its_baseline_from_an_experiment(api: Any) -> None:
-    create_metric(key="slow", type="quantile", event="page", property="ms", quantile=0.5, actor=ACTOR, at=NOON)
+    create_metric(key="slow", type="quantile", event="page", property="ms", quantile=0.5, actor=ACTOR, now=NOON)
     expose(ExperimentFactory(key="e", running=True, metrics=["slow"]), 200, at=NOON)
     for number in range(0, 200, 2):
         EventFactory(name="page", user_id=f"user-{number}", timestamp=NOON + DAY, properties={"ms": number})
@@ -209,7 +209,7 @@ def test_metric__quantile__takes_its_baseline_from_an_experiment(api: Any) -> No
 
 
 def test_metric__quantile__has_no_baseline_in_events(api: Any) -> None:
-    create_metric(key="slow", type="quantile", event="page", property="ms", quantile=0.9, actor=ACTOR, at=NOON)
+    create_metric(key="slow", type="quantile", event="page", property="ms", quantile=0.9, actor=ACTOR, now=NOON)
     EventFactory(name="page", user_id="u", timestamp=NOON, properties={"ms": 5})
     sent = {"metric": "slow", "baseline": "300", "standardDeviation": "900"}
     answer = ask(api, **sent)

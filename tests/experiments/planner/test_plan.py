@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("clock")
 
 
 def define(key: str, **values: Any) -> None:
-    create_metric(**{"key": key, "type": "conversion", "event": key, "actor": ACTOR, "at": NOON, **values})
+    create_metric(**{"key": key, "type": "conversion", "event": key, "actor": ACTOR, "now": NOON, **values})
 
 
 def buy(*numbers: int, name: str = "purchase", at: Any = NOON + 2 * DAY) -> None:
@@ -109,7 +109,7 @@ class TestTuning:
             environment=experiment.environment,
             changes={"planned_size": planned},
             actor=ACTOR,
-            at=NOON,
+            now=NOON,
         )
         assert ask(api, experiment="e", baseline="0.2") == answer
 

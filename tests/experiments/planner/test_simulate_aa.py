@@ -198,7 +198,7 @@ def test_simulate_aa__environment__finds_its_own_experiment(staging: Environment
 
 @pytest.mark.usefixtures("experiment")
 def test_simulate_aa__guardrail__is_reported_and_stored() -> None:
-    create_metric(key="refund", type="conversion", event="purchase", role="guardrail", margin=1, actor=ACTOR, at=NOON)
+    create_metric(key="refund", type="conversion", event="purchase", role="guardrail", margin=1, actor=ACTOR, now=NOON)
     guarded = ExperimentFactory(key="guarded", metrics=["purchase", "refund"], running=True)
     for number in range(200):
         assign(guarded.pk, f"user-{number}", "control", NOON + number * MINUTE)

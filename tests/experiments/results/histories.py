@@ -106,14 +106,14 @@ class History:
 
     def stop(self) -> None:
         if self.experiment.stopped_at is None and self.chance.random() < 0.3:
-            arguments = {"key": "e", "environment": self.experiment.environment, "actor": ACTOR, "at": NOON}
+            arguments = {"key": "e", "environment": self.experiment.environment, "actor": ACTOR, "now": NOON}
             stop_experiment(**arguments, stopped_at=self.moment(earliest=0))
             self.experiment.refresh_from_db()
 
     def reopen(self) -> None:
         if self.experiment.stopped_at is not None:
             with patch.object(decisions, "REOPENABLE_FOR", timedelta(days=10_000)):  # the change log goes on today
-                decisions.reopen_experiment(key="e", environment=self.experiment.environment, actor=ACTOR, at=NOON)
+                decisions.reopen_experiment(key="e", environment=self.experiment.environment, actor=ACTOR, now=NOON)
             self.experiment.refresh_from_db()
 
     def user(self) -> str:

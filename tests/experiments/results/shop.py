@@ -93,7 +93,7 @@ def open_shop(
     By default, CUPED is off and there is no shortest run.
     """
     for key in metrics:
-        create_metric(key=key, actor=ACTOR, at=NOON, **METRICS[key])
+        create_metric(key=key, actor=ACTOR, now=NOON, **METRICS[key])
     experiment = ExperimentFactory(
         key="shop",
         environment=environment,

@@ -21,7 +21,7 @@ VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 
 
 def make_experiment(environment: Environment, key: str = "e", stopped: float | None = None, **values) -> Experiment:
-    arguments = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
+    arguments = {"key": key, "environment": environment, "actor": ACTOR, "now": NOON}
     create_experiment(**arguments, **{"variants": VARIANTS, "metrics": ["buy"], **values})
     experiment = start_experiment(**arguments, started_at=NOON)
     return experiment if stopped is None else stop_experiment(**arguments, stopped_at=NOON + timedelta(seconds=stopped))

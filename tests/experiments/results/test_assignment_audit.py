@@ -59,7 +59,7 @@ def report(environment: Any, user_id: str, variant: str, at: datetime = NOON) ->
 
 def set_columns(experiment: Experiment, **columns: Any) -> Experiment:
     """Change an experiment as a write does, with an entry in the change log."""
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         before = document(experiment)
         for name, value in columns.items():
             setattr(experiment, name, value)

@@ -79,7 +79,7 @@ ALL_USERS = make_users()
 @pytest.fixture(params=[0, LOOKBACK], ids=["plain", "CUPED"])
 def answer(request: pytest.FixtureRequest, api: Any, production: Environment) -> Any:
     for key, values in METRICS.items():
-        create_metric(key=key, actor=ACTOR, at=NOON, **values)
+        create_metric(key=key, actor=ACTOR, now=NOON, **values)
     design = {"metrics": [*METRICS], "minimum_days": 0, "lookback_days": request.param}
     ExperimentFactory(key="shop", environment=production, running=True, **design)
     record([event for user in ALL_USERS for event in user.events() if event.timestamp <= NOW], production)

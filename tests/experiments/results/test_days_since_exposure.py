@@ -62,7 +62,7 @@ def test_series__by_days_since_exposure__has_the_effect_of_each_day(api: Any, sh
 def test_series__by_days_since_exposure__stays_when_the_results_freeze(
     api: Any, production: Environment, shop: Any
 ) -> None:
-    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, at=NOW, stopped_at=NOW)
+    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, now=NOW, stopped_at=NOW)
     before = ages(api)
     freeze(stopped, NOW + 2 * DAY)
     assert ages(api) == before

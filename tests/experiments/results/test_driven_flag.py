@@ -30,7 +30,7 @@ OFF_AT = NOON + 30 * HOUR
 
 
 def update(environment: Environment, at: datetime, key: str = "button", **changes: Any) -> None:
-    update_flag(key=key, environment=environment, changes=changes, actor=ACTOR, at=at)
+    update_flag(key=key, environment=environment, changes=changes, actor=ACTOR, now=at)
     # The log has later changes already, those that made the database, and never goes back in time.
     newest = Change.objects.latest_revision()
     Change.objects.filter(pk=newest).update(at=at)
@@ -99,7 +99,7 @@ def test_off_since__is_the_newest_time_that_it_was_switched_off_here(
 
 
 def test_off_since__flag_that_was_off_before_the_start__is_the_start(production: Environment) -> None:
-    create_flag(key="other", environment=production, enabled=True, actor=ACTOR, at=NOON)
+    create_flag(key="other", environment=production, enabled=True, actor=ACTOR, now=NOON)
     update(production, NOON - 2 * HOUR, "other", enabled=False)
     served = {"key": "other", "serves": {"control": False, "green": True}}
     experiment = ExperimentFactory(flag=served, running=True)
@@ -109,7 +109,7 @@ def test_off_since__flag_that_was_off_before_the_start__is_the_start(production:
 
 
 def test_off_since__draft_or_no_flag__is_nothing(production: Environment) -> None:
-    create_flag(key="other", environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="other", environment=production, actor=ACTOR, now=NOON)
     draft = ExperimentFactory(flag={"key": "other", "serves": {"control": False, "green": True}})
     assert find_flag_off(draft, NOON) is None
     assert find_flag_off(ExperimentFactory(running=True), NOON) is None
@@ -133,7 +133,7 @@ def test_stop__of_an_experiment_whose_flag_is_off__keeps_its_verdict(
 ) -> None:
     switch(production, OFF_AT, enabled=False)
     stopped_at = OFF_AT + 25 * HOUR
-    step: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "at": stopped_at}
+    step: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "now": stopped_at}
     more = {"winner": winner, "reason": "Seen enough", "enable": False} if winner else {}
     stop_experiment(**step, **more)
     switch(production, stopped_at + HOUR, enabled=True)
@@ -151,7 +151,7 @@ def test_reopen__after_a_stop_with_the_flag_off__reads_the_flag_again(
     experiment: Experiment, production: Environment
 ) -> None:
     switch(production, OFF_AT, enabled=False)
-    step: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "at": OFF_AT + HOUR}
+    step: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "now": OFF_AT + HOUR}
     stop_experiment(**step)
     reopened = reopen_experiment(**step)
     assert reopened.decision is None
@@ -175,7 +175,7 @@ def test_off_flags__are_those_that_running_experiments_of_the_environment_drive(
     experiment: Experiment, production: Environment, staging: Environment
 ) -> None:
     ExperimentFactory(key="without", running=True)
-    create_flag(key="idle", environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="idle", environment=production, actor=ACTOR, now=NOON)
     ExperimentFactory(key="draft", flag={"key": "idle", "serves": {"control": False, "green": True}})
     switch(staging, OFF_AT, enabled=True)
     assert off_flags(Experiment.objects.all(), production) == set()

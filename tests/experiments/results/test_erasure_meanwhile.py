@@ -66,12 +66,12 @@ def see(variant: str = "green", second: float = 1, user: str = "u") -> NewEvent:
 
 
 def start(environment: Environment) -> Experiment:
-    return start_experiment(key="e", environment=environment, actor=ACTOR, at=NOON, started_at=NOON)
+    return start_experiment(key="e", environment=environment, actor=ACTOR, now=NOON, started_at=NOON)
 
 
 def create_and_start(environment: Environment) -> Experiment:
     variants = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
-    create_experiment(key="e", environment=environment, variants=variants, actor=ACTOR, at=NOON)
+    create_experiment(key="e", environment=environment, variants=variants, actor=ACTOR, now=NOON)
     return start(environment)
 
 
@@ -153,7 +153,7 @@ def test_start_experiment__environment_renamed_while_an_erasure_is_under_way__bo
     ExperimentFactory(key="e")
 
     def rename() -> Environment:
-        return update_environment(production, name="Live", is_default=True, actor=ACTOR, at=NOON)
+        return update_environment(production, name="Live", is_default=True, actor=ACTOR, now=NOON)
 
     with transaction.atomic():
         erase_user("u", production)
@@ -173,7 +173,7 @@ def test_erase_user__draft_deleted_meanwhile__is_erased(
 
     with transaction.atomic():
         erased = erase_user("u", production)
-        whose = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+        whose = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
         threads.start(lambda: delete_experiment(**whose)).result(SECONDS)
 
     assert [each.key for each in erased.experiments] == changed

@@ -60,7 +60,7 @@ def random_events() -> list[NewEvent]:
 def shop(production: Environment) -> Any:
     with time_machine.travel(NOW, tick=False):
         for key, values in METRICS.items():
-            create_metric(key=key, actor=ACTOR, at=NOON, **values)
+            create_metric(key=key, actor=ACTOR, now=NOON, **values)
         design = {"metrics": list(METRICS), "lookback_days": 0, "minimum_days": 0}
         ExperimentFactory(key="shop", environment=production, running=True, **design)
         record(random_events(), production)
@@ -105,7 +105,7 @@ def test_explanation__of_conditions__has_a_step_for_them(api: Any) -> None:
 
 @pytest.mark.usefixtures("shop")
 def test_explanation__frozen__stays(api: Any, production: Environment) -> None:
-    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, at=NOW, stopped_at=NOW)
+    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, now=NOW, stopped_at=NOW)
     before = {key: explain(api, key)["value"] for key in METRICS}
     freeze(stopped, NOW + 72 * HOUR)
     assert {key: explain(api, key)["value"] for key in METRICS} == before

@@ -65,7 +65,7 @@ def record_since(environment: Environment, moment: datetime) -> None:
 @pytest.fixture
 def shop(production: Environment) -> Experiment:
     for key, values in METRICS.items():
-        create_metric(key=key, actor=ACTOR, at=NOON, **values)
+        create_metric(key=key, actor=ACTOR, now=NOON, **values)
     design = {"metrics": [*METRICS], "minimum_days": 0, "planned_size": PLANNED, "analysis": "fixed"}
     experiment: Experiment = ExperimentFactory(key="shop", environment=production, running=True, **design)
     record_until(production, READ_AT)
@@ -161,7 +161,7 @@ def test_reading__enough_users_of_whom_some_are_not_mature__waits(api: Any, shop
 
 def test_reading__of_one_phase__has_figures_of_its_own(api: Any, production: Environment, shop: Experiment) -> None:
     weights = [{"key": "control", "weight": 9}, {"key": "green", "weight": 1}]
-    arguments = {"key": "shop", "environment": production, "actor": ACTOR, "at": READ_AT}
+    arguments = {"key": "shop", "environment": production, "actor": ACTOR, "now": READ_AT}
     open_phase(**arguments, opened_at=READ_AT + HOUR, changes={"variants": weights}, reason="less of it")
     record_since(production, READ_AT)
     first, second = (read(api, NOON + 20 * DAY, phase=phase) for phase in ("1", "2"))
@@ -180,7 +180,7 @@ def test_reading__of_a_stopped_experiment__has_a_breakdown_while_its_events_are_
     before = read(api, READ_AT)
     record_since(production, READ_AT)
     stop = NOON + 20 * DAY
-    freeze(stop_experiment(key="shop", environment=production, actor=ACTOR, at=stop, stopped_at=stop), stop + 2 * DAY)
+    freeze(stop_experiment(key="shop", environment=production, actor=ACTOR, now=stop, stopped_at=stop), stop + 2 * DAY)
     after = read(api, stop + days * DAY)
     assert {**after, "breakdown": None} == {**before, "breakdown": None}
     if is_of_the_reading:

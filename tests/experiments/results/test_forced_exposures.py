@@ -37,7 +37,7 @@ def see(user: str, variant: str = "green", second: float = 1) -> NewEvent:
 def force(environment: Environment, *users: str) -> Experiment:
     forced = dict.fromkeys(users, "control")
     return update_experiment(
-        key="e", environment=environment, changes={"forced_variants": forced}, actor=ACTOR, at=NOON
+        key="e", environment=environment, changes={"forced_variants": forced}, actor=ACTOR, now=NOON
     )
 
 
@@ -53,7 +53,7 @@ def test_report__of_a_tester__is_no_exposure(production: Environment) -> None:
 
 
 def test_report__of_a_tester_just_before_the_start__is_no_exposure(production: Environment) -> None:
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    who = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     variants = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
     create_experiment(**who, variants=variants, forced_variants={"qa": "green"})
     record([see("qa", second=0.2), see("u", second=0.2)], production)
@@ -83,7 +83,7 @@ def test_force__with_another_metric_in_one_write__counts_the_others_by_all_metri
         record([see(user), happen(user, "purchase", second=2), happen(user, "sign_up", second=3)], production)
     refresh(experiment, NOON)
     changes = {"metrics": ["purchase", "sign_up"], "forced_variants": {"u": "control"}}
-    experiment = update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, at=NOON)
+    experiment = update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, now=NOON)
 
     assert check_sums(experiment, NOON) == []
     assert compute_results(experiment, NOON)["green"] == VariantResult(1, 1)
@@ -167,7 +167,7 @@ def test_stop__with_a_winner__freezes_without_who_was_exposed_while_becoming_a_t
     assign(experiment.pk, "qa", "green", NOON)  # by somebody who has not heard of it
     assign(experiment.pk, "u", "green", NOON)
     stopped = stop_experiment(
-        key="e", environment=production, actor=ACTOR, at=NOON, winner="green", reason="It is the nicer one."
+        key="e", environment=production, actor=ACTOR, now=NOON, winner="green", reason="It is the nicer one."
     )
 
     assert stopped.frozen_at is not None

@@ -20,7 +20,7 @@ USERS = 400
 
 def open_shop(environment: Environment, numbers: dict[str, tuple[int, int]], **margin: Any) -> None:
     """Expose 400 users to each variant. Of control and green, so many have each event."""
-    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, at=NOON, **margin)
+    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, now=NOON, **margin)
     design = {"metrics": ["purchase", "calls"], "minimum_days": 0, "lookback_days": 0}
     ExperimentFactory(key="shop", environment=environment, running=True, **design)
     events = []

@@ -48,7 +48,7 @@ def results(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     with rolled_back(django_db_blocker):
         production = Environment.objects.get(key="production")
         open_shop(production, SHOPPERS, minimum_days=0)
-        _, secret = create_key(name="reader", environment=production, scope=Scope.SERVER, actor=ACTOR, at=NOON)
+        _, secret = create_key(name="reader", environment=production, scope=Scope.SERVER, actor=ACTOR, now=NOON)
         client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
         yield data(client.get("/v1/experiments/shop/results"))
 

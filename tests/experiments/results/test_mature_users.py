@@ -44,7 +44,7 @@ def visitors(until: datetime = NOW) -> Iterator[NewEvent]:
 @pytest.fixture
 def shop(production: Environment) -> Iterator[Any]:
     with time_machine.travel(NOW, tick=False):
-        create_metric(key="came-back", actor=ACTOR, at=NOON, **RETENTION)
+        create_metric(key="came-back", actor=ACTOR, now=NOON, **RETENTION)
         design = {"metrics": ["came-back", "visit"], "lookback_days": 0, "minimum_days": 0}
         experiment = ExperimentFactory(key="shop", environment=production, running=True, **design)
         record(list(visitors()), production)
@@ -118,7 +118,7 @@ def test_stop__users_in_their_windows__are_cut_off(
     api: Any, production: Environment, shop: Any, is_frozen: bool
 ) -> None:
     before = retention(ask(api))
-    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, at=NOW, stopped_at=NOW)
+    stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, now=NOW, stopped_at=NOW)
     if is_frozen:
         freeze(stopped, NOW + 30 * DAY)
     with time_machine.travel(NOW + 40 * DAY, tick=False):

@@ -121,7 +121,7 @@ def test_freeze__quantiles__are_computed_before_anything_is_locked(
     monkeypatch.setattr(archive, "refresh_locked", refresh)
     if with_winner:
         stop_experiment(
-            key=experiment.key, environment=experiment.environment, actor=ACTOR, at=at, winner="green", reason="-"
+            key=experiment.key, environment=experiment.environment, actor=ACTOR, now=at, winner="green", reason="-"
         )
     else:
         freeze(Experiment.objects.get(), at)

@@ -32,7 +32,7 @@ START = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=3)
 """Writes have the present time, and an experiment can be reopened for 30 days only."""
 STOP = START + timedelta(minutes=60)
 NOW = START + timedelta(days=2)
-WRITE: dict[str, Any] = {"key": "e", "actor": ACTOR, "at": NOW}
+WRITE: dict[str, Any] = {"key": "e", "actor": ACTOR, "now": NOW}
 OUTSIDER = "user-3"
 """A user whom the hash leaves out of the first 60 percent."""
 USERS = ["user-0", "user-1", OUTSIDER]

@@ -48,7 +48,7 @@ Step = Callable[[Environment], object]
 
 
 def write(where: Environment) -> dict[str, Any]:
-    return {"key": "e", "environment": where, "actor": ACTOR, "at": NOON}
+    return {"key": "e", "environment": where, "actor": ACTOR, "now": NOON}
 
 
 def stop(where: Environment) -> None:

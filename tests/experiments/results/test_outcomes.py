@@ -55,7 +55,7 @@ def stopped(key: str = "button", **values: Any) -> Experiment:
 def stop(experiment: Experiment, **values: Any) -> Experiment:
     """It stops on 9 February, unless `values` say when."""
     at = NOON + 9 * DAY
-    common = {"key": experiment.key, "environment": experiment.environment, "actor": ACTOR, "at": at}
+    common = {"key": experiment.key, "environment": experiment.environment, "actor": ACTOR, "now": at}
     return stop_experiment(**{**common, "stopped_at": at, **values})
 
 
@@ -121,7 +121,7 @@ def test_outcome__of_an_earlier_stop__does_not_count(production: Environment) ->
     experiment = stopped()
     compute_outcome(experiment, NOON + 9 * DAY)
     Experiment.objects.update(stopped_at=timezone.now())  # so that it can be reopened
-    experiment = reopen_experiment(key="button", environment=production, actor=ACTOR, at=NOON)
+    experiment = reopen_experiment(key="button", environment=production, actor=ACTOR, now=NOON)
     assert stored_outcomes([experiment]) == {}
     assert stored_outcomes([stop(experiment, stopped_at=NOON + 12 * DAY)]) == {}
 

@@ -37,7 +37,7 @@ def weights(control: float, green: float) -> list[dict[str, Any]]:
 
 
 def next_phase(environment: Environment, days: int, **changes: Any) -> Experiment:
-    arguments = {"key": "shop", "environment": environment, "actor": ACTOR, "at": NOON}
+    arguments = {"key": "shop", "environment": environment, "actor": ACTOR, "now": NOON}
     return open_phase(**arguments, opened_at=NOON + days * DAY, changes=changes, reason=f"day {days}")
 
 
@@ -175,7 +175,7 @@ def explain(api: Any, **parameters: str) -> Any:
 @pytest.mark.parametrize("is_frozen", [False, True])
 def test_explanation__phase_asked_for__is_what_the_results_of_it_say(api, production, shop, is_frozen):
     if is_frozen:
-        stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, at=LATER)
+        stopped = stop_experiment(key="shop", environment=production, actor=ACTOR, now=LATER)
         freeze(stopped, LATER + 2 * DAY)
     for parameters in ({}, {"phase": "1"}, {"phase": "4"}):
         control = ask(api, **parameters)["metrics"][0]["variants"][0]

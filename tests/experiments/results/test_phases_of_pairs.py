@@ -47,7 +47,7 @@ def shop(production: Environment) -> Experiment:
     for phase, by_variant in USERS.items():
         start = NOON + phase * DAY
         if phase > 1:
-            arguments = {"key": "shop", "environment": production, "actor": ACTOR, "at": start}
+            arguments = {"key": "shop", "environment": production, "actor": ACTOR, "now": start}
             shop = open_phase(
                 **arguments, opened_at=start, changes={"variants": weights_of(phase)}, reason=f"phase {phase}"
             )
@@ -130,7 +130,7 @@ def test_explanation__of_each_variant__has_the_strata_of_its_comparison(
     api: Any, production: Environment, shop: Experiment, is_frozen: bool
 ) -> None:
     if is_frozen:
-        freeze(stop_experiment(key="shop", environment=production, actor=ACTOR, at=LATER), LATER + 2 * DAY)
+        freeze(stop_experiment(key="shop", environment=production, actor=ACTOR, now=LATER), LATER + 2 * DAY)
     with time_machine.travel(LATER, tick=False):
         for figures in ask(api)["metrics"][0]["variants"]:
             explained = ask(api, f"{PATH}/explain", metric="buy", variant=figures["key"])

@@ -27,7 +27,7 @@ USERS = 60
 
 def open_shop(environment: Environment, metrics: dict[str, Any], **design: Any) -> None:
     for key, values in metrics.items():
-        create_metric(key=key, actor=ACTOR, at=NOON, **values)
+        create_metric(key=key, actor=ACTOR, now=NOON, **values)
     usual = {"lookback_days": 0, "minimum_days": 0, "metrics": list(metrics)}
     ExperimentFactory(key="shop", environment=environment, running=True, **{**usual, **design})
 

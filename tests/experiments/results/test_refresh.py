@@ -261,7 +261,7 @@ def test_refresh__event_at_a_moment__counts_in_the_window_since_the_exposure_or_
     hour = timedelta(hours=1)
     measure(experiment, Definition("m", 1, "count", Quantity("purchase"), delay=hour, window=hour))
     EventFactory(user_id="u", name="purchase", timestamp=NOON + timedelta(seconds=seconds))
-    arguments = {"key": "e", "environment": experiment.environment, "actor": ACTOR, "at": NOON}
+    arguments = {"key": "e", "environment": experiment.environment, "actor": ACTOR, "now": NOON}
     stopped = stop_experiment(**arguments, stopped_at=NOON + timedelta(days=1))
 
     assert value(stopped) == (y, 0, x, events, 0)

@@ -162,7 +162,7 @@ def test_read_series__timestamp_after_the_receipt__counts_at_the_receipt(experim
 def test_read_series__stopped__ends_before_the_day_of_the_stop(experiment: Experiment) -> None:
     buy("u", NOON + 2 * DAY)
     stop_experiment(
-        key="e", environment=experiment.environment, actor=ACTOR, at=NOON + 9 * DAY, stopped_at=NOON + 2 * DAY
+        key="e", environment=experiment.environment, actor=ACTOR, now=NOON + 9 * DAY, stopped_at=NOON + 2 * DAY
     )
     experiment.refresh_from_db()
 
@@ -278,7 +278,7 @@ def test_bring_series_up_to_date__stop_dated_back__leaves_out_what_came_after_it
     assign(spending.pk, "late", "green", NOON + timedelta(hours=31))
     spend(spending.environment, "late", 1, NOON + timedelta(hours=32))
     check(spending, NOON + 2 * DAY)
-    arguments = {"key": "e", "environment": spending.environment, "actor": ACTOR, "at": NOON + 2 * DAY}
+    arguments = {"key": "e", "environment": spending.environment, "actor": ACTOR, "now": NOON + 2 * DAY}
     stop_experiment(**arguments, stopped_at=NOON + timedelta(hours=30))
     spending.refresh_from_db()
 

@@ -43,7 +43,7 @@ def experiment(production: Environment) -> Experiment:
         assign(experiment.pk, f"buyer {euros}", "green", NOON)
         at, bought = NOON + timedelta(hours=3), {"revenue": euros, "currency": "EUR"}
         EventFactory(user_id=f"buyer {euros}", name="buy", timestamp=at, received_at=at, properties=bought)
-    arguments = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    arguments = {"key": "e", "environment": production, "actor": ACTOR, "now": NOON}
     stopped = stop_experiment(**arguments, stopped_at=NOON + timedelta(hours=100))
     refresh(stopped, NOON)
     return stopped

@@ -26,7 +26,7 @@ WEIGHTS = [{"key": "control", "weight": 34}, {"key": "green", "weight": 33}, {"k
 
 @pytest.fixture
 def shop(production: Environment) -> Environment:
-    create_metric(key="buys", type="conversion", event="buy", window_hours=24, actor=ACTOR, at=NOON)
+    create_metric(key="buys", type="conversion", event="buy", window_hours=24, actor=ACTOR, now=NOON)
     return production
 
 

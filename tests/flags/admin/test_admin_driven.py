@@ -28,8 +28,8 @@ def first(production: Environment) -> int:
 
 @pytest.fixture
 def driven(first: int, production: Environment) -> Flag:
-    create_flag(key="f", environment=production, enabled=True, rules=[HALF], actor=ACTOR, at=NOON)
-    with writing(actor=ACTOR, at=NOON) as log:
+    create_flag(key="f", environment=production, enabled=True, rules=[HALF], actor=ACTOR, now=NOON)
+    with writing(actor=ACTOR, now=NOON) as log:
         put_rule(log, key="f", environment=production, rule=RULE)
     return get_flag("f", production)
 

@@ -31,7 +31,7 @@ def flag(production: Environment) -> Flag:
         expires_at=datetime(2027, 1, 1, 10, 30, tzinfo=UTC),
         environment=production,
         actor=ACTOR,
-        at=NOON,
+        now=NOON,
     )
 
 
@@ -40,7 +40,7 @@ def change_page(flag: Flag) -> str:
 
 
 def test_add__with_every_property__stores_them(production: Environment) -> None:
-    create_flag(key="payments", type="string", variants=COLOURS, environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="payments", type="string", variants=COLOURS, environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     before = revision()
     sent = {
@@ -75,7 +75,7 @@ def test_change__saved_as_it_was__writes_nothing(flag: Flag) -> None:
 
 @pytest.mark.parametrize("at", [datetime(2027, 1, 1, 10, 30, 5, tzinfo=UTC), datetime(1, 1, 1, 0, 0, 0, 7, tzinfo=UTC)])
 def test_change__of_an_expiry_finer_than_a_minute__keeps_it(flag: Flag, production: Environment, at: datetime) -> None:
-    update_flag(key=flag.key, environment=production, changes={"expires_at": at}, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=production, changes={"expires_at": at}, actor=ACTOR, now=NOON)
     client = sign_in()
     form = client.get(change_page(flag)).context["adminform"].form
     shown = form.fields["expires_at"].widget.format_value(at)
@@ -89,7 +89,7 @@ def test_form__of_a_flag_that_expired_before_the_time_zone_began__is_shown(
 ) -> None:
     settings.TIME_ZONE = "America/Adak"
     first = datetime(1, 1, 1, tzinfo=UTC)
-    update_flag(key=flag.key, environment=production, changes={"expires_at": first}, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=production, changes={"expires_at": first}, actor=ACTOR, now=NOON)
     client = sign_in()
     assert "The flag has expired." in text_of(client.get(change_page(flag)))
     assert client.get("/admin/flags/flag/").status_code == 200
@@ -115,7 +115,7 @@ def test_change__without_the_variant_that_was_served__serves_one_that_is_left(
 
 def test_change__from_one_to_true__is_a_change(production: Environment) -> None:
     flag = create_flag(
-        key="any", rules=[rule_about(1)], environment=production, actor=ACTOR, at=NOON
+        key="any", rules=[rule_about(1)], environment=production, actor=ACTOR, now=NOON
     )  # which Python takes for the same
     client = sign_in()
     sent = filled(client, change_page(flag), rules=json.dumps([rule_about(True)]))
@@ -184,7 +184,7 @@ def refusal_of_api(api: Any, changes: dict[str, str]) -> list[str]:
 def test_change__that_would_go_round_in_a_circle__says_so_at_the_prerequisites(
     flag: Flag, production: Environment
 ) -> None:
-    other = create_flag(key="other", prerequisites=[{"flag": "colour"}], environment=production, actor=ACTOR, at=NOON)
+    other = create_flag(key="other", prerequisites=[{"flag": "colour"}], environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     sent = filled(client, change_page(flag), prerequisites=json.dumps([{"flag": other.key}]))
     response = client.post(change_page(flag), sent)
@@ -195,7 +195,7 @@ def test_change__that_takes_a_variant_another_environment_serves__says_where(
     flag: Flag, staging: Environment, production: Environment
 ) -> None:
     serves_green = [{"type": "percentage", "percentage": 5, "variant": "green"}]
-    update_flag(key=flag.key, environment=staging, changes={"rules": serves_green}, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=staging, changes={"rules": serves_green}, actor=ACTOR, now=NOON)
     client = sign_in()
     sent = filled(client, change_page(flag), variants=json.dumps(COLOURS[:1]))
     response = client.post(change_page(flag), sent)
@@ -228,8 +228,8 @@ def test_form__with_a_mistake_in_a_folded_part__unfolds_it(production: Environme
 
 
 def test_form__knows_the_flags_and_segments_to_choose_from(flag: Flag, production: Environment) -> None:
-    create_segment(key="testers", actor=ACTOR, at=NOON)
-    other = create_flag(key="other", environment=production, actor=ACTOR, at=NOON)
+    create_segment(key="testers", actor=ACTOR, now=NOON)
+    other = create_flag(key="other", environment=production, actor=ACTOR, now=NOON)
     page = sign_in().get(change_page(other)).content.decode()
     assert '<script id="hy-segments" type="application/json">["testers"]</script>' in page
     assert '<script id="hy-flags" type="application/json">{"colour": ["blue", "green"]}</script>' in page

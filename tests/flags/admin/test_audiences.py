@@ -33,7 +33,7 @@ def production(production: Environment) -> Environment:
 
 
 def create(environment: Environment, key: str = "f", **values: Any) -> Flag:
-    return create_flag(key=key, environment=environment, actor=ACTOR, at=NOON, **{"enabled": True, **values})
+    return create_flag(key=key, environment=environment, actor=ACTOR, now=NOON, **{"enabled": True, **values})
 
 
 def ask(client: AdminClient, *ids: object) -> Any:
@@ -47,7 +47,7 @@ def test_audiences__of_a_list__are_shares_of_recent_users_in_each_environment(
     production: Environment, staging: Environment
 ) -> None:
     flag, nobody = create(production, rules=[PRO]), create(production, "g", rules=[NOBODY])
-    update_flag(key="f", environment=staging, changes={"enabled": True, "rules": [TEAM]}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True, "rules": [TEAM]}, actor=ACTOR, now=NOON)
     store(staging, note("eve", timezone.now(), plan="team"), now=timezone.now())
     answer = ask(sign_in(), flag.pk, nobody.pk).json()
     quarter = {"share": "25 %", "words": "25 % of the users seen in the last 7 days"}
@@ -59,7 +59,7 @@ def test_audiences__of_a_list__are_shares_of_recent_users_in_each_environment(
 def test_audiences__of_flags_that_are_off_or_archived_or_without_rules__are_left_out(production: Environment) -> None:
     off, plain = create(production, "off", enabled=False, rules=[PRO]), create(production, "plain")
     create(production, "old", rules=[PRO])
-    old = archive_flag(key="old", environment=production, actor=ACTOR, at=NOON)
+    old = archive_flag(key="old", environment=production, actor=ACTOR, now=NOON)
     assert ask(sign_in(), off.pk, plain.pk, old.pk).json() == {}
 
 

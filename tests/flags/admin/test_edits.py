@@ -40,7 +40,7 @@ def tomorrow() -> str:
 
 
 def flag_on(production: Environment, *rules: Any, key: str = "f", **more: Any) -> Flag:
-    return create_flag(key=key, rules=list(rules), enabled=True, environment=production, actor=ACTOR, at=NOON, **more)
+    return create_flag(key=key, rules=list(rules), enabled=True, environment=production, actor=ACTOR, now=NOON, **more)
 
 
 def page_of(thing: Flag | Segment) -> str:
@@ -60,8 +60,8 @@ def asks(response: Any) -> bool:
 
 
 def test_edit__after_which_nobody_gets_the_flag__asks(subtests: pytest.Subtests, production: Environment) -> None:
-    create_segment(key="nobody", actor=ACTOR, at=NOON)
-    create_segment(key="nested", conditions=[{**MEMBER, "value": "nobody"}], actor=ACTOR, at=NOON)
+    create_segment(key="nobody", actor=ACTOR, now=NOON)
+    create_segment(key="nested", conditions=[{**MEMBER, "value": "nobody"}], actor=ACTOR, now=NOON)
     client = sign_in()
     for before, after, expected in [
         ([], [share(0)], True),
@@ -103,7 +103,7 @@ def test_edit__after_which_nobody_gets_the_same_value__asks(subtests: pytest.Sub
 
 
 def test_edit__that_adds_a_prerequisite_that_is_off__asks(production: Environment) -> None:
-    create_flag(key="base", environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="base", environment=production, actor=ACTOR, now=NOON)
     page = save(sign_in(), flag_on(production), prerequisites=[{"flag": "base"}])
     assert "From then on, f is off for everyone." in text_of(page)
 
@@ -158,7 +158,7 @@ def test_edit__that_gives_few_users_something_else__asks_nothing(production: Env
 
 
 def test_question__says_what_happens_to_whom_and_saves_what_was_asked(production: Environment) -> None:
-    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     store_four_users(production)
     flag = flag_on(production, rule_for(PRO))
     for hours, count in ((0, 900), (20, 334), (30, 5_000)):
@@ -195,7 +195,7 @@ def test_question__declined__gives_the_form_back(production: Environment) -> Non
 
 
 def test_question__where_nobody_asks_for_reasons__keeps_the_reason(production: Environment) -> None:
-    update_environment(production, change_reason=ReasonSetting.NONE, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.NONE, actor=ACTOR, now=NOON)
     flag = flag_on(production)
     client, before = sign_in(), revision()
     answer(client, save(client, flag, rules=[share(0)], reason="Swap"))
@@ -213,7 +213,7 @@ def test_edit__elsewhere__asks_only_about_what_environments_share(
     production: Environment, staging: Environment
 ) -> None:
     flag = flag_on(production, type="string", variants=COLOURS, default_variant="blue", off_variant="red")
-    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client = sign_in()
     client.post(reverse("admin:switch_environment"), {"environment": "staging"})
     assert not asks(save(client, flag, rules=[share(0)]))
@@ -225,9 +225,9 @@ def test_edit__elsewhere__asks_only_about_what_environments_share(
 def test_edit__that_switches_here_and_changes_there__is_one_question(
     production: Environment, staging: Environment
 ) -> None:
-    update_environment(staging, protected=True, actor=ACTOR, at=NOON)
+    update_environment(staging, protected=True, actor=ACTOR, now=NOON)
     flag = flag_on(production, type="string", variants=COLOURS, default_variant="blue", off_variant="red")
-    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client = sign_in()
     page = save(client, flag, enabled=False, default_variant="red")
     shown = text_of(page)
@@ -246,9 +246,9 @@ def test_edit__that_switches_here_and_changes_there__is_one_question(
 def test_segment__that_loses_its_last_users__asks_about_the_flags_that_use_it(
     production: Environment, rule: Any
 ) -> None:
-    segment = create_segment(key="testers", conditions=[PRO], actor=ACTOR, at=NOON)
+    segment = create_segment(key="testers", conditions=[PRO], actor=ACTOR, now=NOON)
     flag_on(production, rule)
-    create_flag(key="off", rules=[rule], environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="off", rules=[rule], environment=production, actor=ACTOR, now=NOON)
     flag_on(production, key="other")
     client, before = sign_in(), revision()
     page = save(client, segment, conditions=[], description="New", reason="Over")
@@ -267,8 +267,8 @@ def test_segment__that_loses_its_last_users__asks_about_the_flags_that_use_it(
 
 def test_segment__from_which_a_recent_user_goes__asks_through_other_segments(production: Environment) -> None:
     store_four_users(production)
-    segment = create_segment(key="testers", user_ids=["ada", "bob", "\u00e9"], actor=ACTOR, at=NOON)
-    create_segment(key="all-testers", conditions=[MEMBER], actor=ACTOR, at=NOON)
+    segment = create_segment(key="testers", user_ids=["ada", "bob", "\u00e9"], actor=ACTOR, now=NOON)
+    create_segment(key="all-testers", conditions=[MEMBER], actor=ACTOR, now=NOON)
     flag_on(production, {"type": "segment", "segment": "all-testers"})
     client = sign_in()
     assert not asks(save(client, segment, user_ids="ada\nbob"))
@@ -281,7 +281,7 @@ def test_segment__from_which_a_recent_user_goes__asks_through_other_segments(pro
 def test_segment__that_no_flag_uses_or_only_elsewhere__asks_nothing(
     production: Environment, staging: Environment
 ) -> None:
-    segment = create_segment(key="testers", conditions=[PRO], actor=ACTOR, at=NOON)
-    create_flag(key="f", enabled=True, rules=[rule_for(MEMBER)], environment=staging, actor=ACTOR, at=NOON)
+    segment = create_segment(key="testers", conditions=[PRO], actor=ACTOR, now=NOON)
+    create_flag(key="f", enabled=True, rules=[rule_for(MEMBER)], environment=staging, actor=ACTOR, now=NOON)
     client = sign_in()
     assert save(client, segment, conditions=[]).status_code == 302

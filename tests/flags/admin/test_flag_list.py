@@ -26,8 +26,8 @@ HALF = [{"type": "percentage", "percentage": 50}]
 @pytest.fixture
 def flag(production: Environment, staging: Environment) -> Flag:
     """A flag that is on in staging, for half of the users, and off in production."""
-    create_flag(key="f", rules=QUARTER, environment=production, actor=ACTOR, at=NOON)
-    update_flag(key="f", environment=staging, changes={"enabled": True, "rules": HALF}, actor=ACTOR, at=NOON)
+    create_flag(key="f", rules=QUARTER, environment=production, actor=ACTOR, now=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True, "rules": HALF}, actor=ACTOR, now=NOON)
     return get_flag("f", production)
 
 
@@ -36,7 +36,7 @@ def press(client: Any, flag: Flag, switch: str, query: str = "") -> Any:
 
 
 def drive(key: str, experiment: str, environment: Environment) -> None:
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         put_rule(log, key=key, environment=environment, rule={**experiment_rule(), "experiment": experiment})
 
 
@@ -44,7 +44,7 @@ def drive(key: str, experiment: str, environment: Environment) -> None:
 
 
 def test_list__has_a_column_with_a_switch_for_each_environment(flag: Flag) -> None:
-    create_environment(key="younger", name="Younger", actor=ACTOR, at=NOON)
+    create_environment(key="younger", name="Younger", actor=ACTOR, now=NOON)
     page = sign_in().get(LIST)
     body = page.content.decode()
     assert re.findall(r'aria-checked="(\w+)" name="switch" value="([^"]+)"', body) == [
@@ -74,7 +74,7 @@ def test_list__to_people_who_may_only_look__has_states(flag: Flag) -> None:
 
 
 def test_list__of_a_flag_that_is_archived__has_states(flag: Flag, staging: Environment) -> None:
-    update_flag(key="f", environment=staging, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": False}, actor=ACTOR, now=NOON)
     client = sign_in()
     client.post(reverse("admin:flags_flag_archive", args=[flag.pk]), {"opened_in": "production"})
     body = client.get(f"{LIST}?shelf=archived").content.decode()
@@ -87,7 +87,7 @@ def test_list__long_words__are_all_there_behind_a_disclosure(production: Environ
     values = [f"a-very-long-value-of-a-condition-{number}" for number in range(9)]
     condition = {"attribute": "plan", "operator": "in", "value": values}
     rule = {"type": "attribute", "conditions": [condition], "percentage": 1, "ramp": steps}
-    create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, now=NOON)
     body = sign_in().get(LIST).content.decode()
     found = re.findall(r'<details class="hy-long"><summary><small>([^<]*)</small>', body)
     assert [(words[:15], words[-38:]) for words in found] == [
@@ -98,7 +98,7 @@ def test_list__long_words__are_all_there_behind_a_disclosure(production: Environ
 
 def test_list__long_descriptions__end_in_dots(production: Environment) -> None:
     for letter, length in (("a", 100), ("b", 101)):
-        create_flag(key=letter, description=letter * length, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=letter, description=letter * length, environment=production, actor=ACTOR, now=NOON)
     page = sign_in().get(LIST).content.decode()
     assert f"<small>{'a' * 100}</small>" in page
     assert f"<small>{'b' * 99}…</small>" in page
@@ -123,7 +123,7 @@ def test_switch__in_another_environment__switches_there_and_can_be_undone(
 def test_switch__in_another_environment_that_is_protected__asks_for_that_one(
     flag: Flag, production: Environment, staging: Environment
 ) -> None:
-    update_environment(staging, protected=True, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_environment(staging, protected=True, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     client, before = sign_in(), revision()
     page = press(client, flag, "staging:off")
     shown = text_of(page)
@@ -150,9 +150,9 @@ def test_switch__in_another_environment__asks_about_the_experiment_there(flag: F
 
 def test_filter__by_type_or_experiment__narrows_the_list(subtests: pytest.Subtests, production: Environment) -> None:
     variants = [{"key": "a", "value": "x"}, {"key": "b", "value": "y"}]
-    create_flag(key="text", type="string", variants=variants, environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="text", type="string", variants=variants, environment=production, actor=ACTOR, now=NOON)
     for key in ("driven", "plain"):
-        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=production, actor=ACTOR, now=NOON)
     drive("driven", "checkout", production)
     client = sign_in()
     for query, expected in [
@@ -191,7 +191,7 @@ LISTED = {"type": "users", "userIds": ["ada@shop.example", "bob@shop.example", "
 def test_list__a_full_page_with_three_environments__is_small(
     production: Environment, rule: dict[str, Any], most_bytes: int
 ) -> None:
-    younger = create_environment(key="development", name="Development", actor=ACTOR, at=NOON)
+    younger = create_environment(key="development", name="Development", actor=ACTOR, now=NOON)
     rules = [rule, *QUARTER]
     for number in range(41):
         create_flag(
@@ -203,14 +203,14 @@ def test_list__a_full_page_with_three_environments__is_small(
             rules=rules,
             environment=production,
             actor=ACTOR,
-            at=NOON,
+            now=NOON,
         )
         update_flag(
             key=f"team-of-payments-feature-{number:04}",
             environment=younger,
             changes={"enabled": True, "rules": rules},
             actor=ACTOR,
-            at=NOON,
+            now=NOON,
         )
     client = sign_in()
     for query in ("", "?all="):

@@ -22,15 +22,15 @@ HALF = [{"type": "percentage", "percentage": 50}]
 
 @pytest.fixture
 def flag(production: Environment) -> Flag:
-    return create_flag(key="banner", tags=["shop", "q4"], owner="Ada", environment=production, actor=ACTOR, at=NOON)
+    return create_flag(key="banner", tags=["shop", "q4"], owner="Ada", environment=production, actor=ACTOR, now=NOON)
 
 
 def create(key: str, environment: Environment, **values: Any) -> Flag:
-    return create_flag(key=key, environment=environment, actor=ACTOR, at=NOON, **values)
+    return create_flag(key=key, environment=environment, actor=ACTOR, now=NOON, **values)
 
 
 def archive(key: str, environment: Environment) -> Flag:
-    return archive_flag(key=key, environment=environment, actor=ACTOR, at=NOON)
+    return archive_flag(key=key, environment=environment, actor=ACTOR, now=NOON)
 
 
 def address(page: str, flag: Flag, *more: object) -> str:
@@ -158,8 +158,8 @@ def test_archive__of_a_flag_that_another_needs__says_which(flag: Flag, productio
 def test_question__about_what_would_be_refused__says_why_and_has_no_button(
     flag: Flag, production: Environment, staging: Environment, page: str, done: str
 ) -> None:
-    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
-    update_flag(key="banner", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
+    update_flag(key="banner", environment=staging, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client = sign_in()
     shown = client.get(address(page, flag))
     assert f"banner cannot be {done} now The flag is on in staging; switch it off there first. Back" in text_of(shown)
@@ -167,7 +167,7 @@ def test_question__about_what_would_be_refused__says_why_and_has_no_button(
     assert "off for everyone" not in text_of(shown)
     assert "Reason" not in text_of(shown)
 
-    update_flag(key="banner", environment=staging, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="banner", environment=staging, changes={"enabled": False}, actor=ACTOR, now=NOON)
     assert f"{page.capitalize()} the flag" in text_of(client.get(address(page, flag)))
     create("child", production, prerequisites=[{"flag": "banner"}])
     assert "a prerequisite of child" in text_of(client.get(address(page, flag)))
@@ -194,7 +194,7 @@ def first(flag: Flag, production: Environment) -> int:
     """The revision after which the flag was created; by now it is on, with a rule and another owner."""
     created = revision()
     edits = {"enabled": True, "rules": HALF, "owner": "Grace"}
-    update_flag(key=flag.key, environment=production, changes=edits, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=production, changes=edits, actor=ACTOR, now=NOON)
     return created
 
 
@@ -207,9 +207,9 @@ def test_history__offers_to_go_back_to_all_but_the_last(flag: Flag, first: int) 
 def test_history__of_another_environment_alone__offers_no_way_back(
     flag: Flag, first: int, production: Environment, staging: Environment
 ) -> None:
-    update_flag(key="banner", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="banner", environment=staging, changes={"enabled": True}, actor=ACTOR, now=NOON)
     elsewhere = revision()
-    update_flag(key="banner", environment=production, changes={"owner": "Ada"}, actor=ACTOR, at=NOON)
+    update_flag(key="banner", environment=production, changes={"owner": "Ada"}, actor=ACTOR, now=NOON)
     client = sign_in()
     page = client.get(address("history", flag)).content.decode()
     assert f'href="{address("revert", flag, first)}"' in page
@@ -238,7 +238,7 @@ def test_revert__to_what_needs_something_that_is_gone__is_refused(production: En
     create("parent", production)
     flag = create("child", production, prerequisites=[{"flag": "parent"}])
     created = revision()
-    update_flag(key="child", environment=production, changes={"prerequisites": []}, actor=ACTOR, at=NOON)
+    update_flag(key="child", environment=production, changes={"prerequisites": []}, actor=ACTOR, now=NOON)
     Flag.objects.get(key="parent").delete()
     before = revision()
     response = sign_in().post(address("revert", flag, created), {"opened_in": "production"})

@@ -28,7 +28,7 @@ COLOURS = [{"key": "blue", "value": 1}, {"key": "red", "value": 2}]
 def flag(production: Environment) -> Flag:
     """A flag that is on for those with the plan pro: one of four users of the last week."""
     store_four_users(production)
-    return create_flag(key="f", enabled=True, rules=[PRO], environment=production, actor=ACTOR, at=NOON)
+    return create_flag(key="f", enabled=True, rules=[PRO], environment=production, actor=ACTOR, now=NOON)
 
 
 def page_of(flag: Flag) -> str:
@@ -101,7 +101,7 @@ def test_preview__of_an_edit_that_would_be_refused__says_so(subtests: pytest.Sub
 
 
 def test_preview__without_recent_users__says_so(production: Environment) -> None:
-    flag = create_flag(key="f", environment=production, actor=ACTOR, at=NOON)
+    flag = create_flag(key="f", environment=production, actor=ACTOR, now=NOON)
     assert ask(sign_in(), flag).json() == {"words": NoSample.EMPTY.meaning}
 
 

@@ -36,7 +36,7 @@ def flag(production: Environment) -> Flag:
         rules=QUARTER,
         environment=production,
         actor=ACTOR,
-        at=NOON,
+        now=NOON,
     )
 
 
@@ -49,7 +49,7 @@ def test_flag_list__any_number_of_flags__takes_the_same_queries(
 ) -> None:
     fields: dict[str, Any] = {"rules": QUARTER, "tags": ["shop"], "owner": "ada", "expires_at": NOON}
     for number in range(12):
-        create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **fields)
+        create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, now=NOON, **fields)
     client = sign_in()
     snapshot.refresh()
     for query in ["", "o=-4", "q=flag", "shelf=stale", "tag=shop", "owner=ada", "type=switch"]:
@@ -65,7 +65,7 @@ def test_flag_form__any_number_of_other_flags__reads_them_once(
     typed = {"type": "string", "variants": [{"key": "a", "value": "x"}, {"key": "b", "value": "y"}]}
     for number in range(12):
         values = typed if number % 2 else {}
-        create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **values)
+        create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, now=NOON, **values)
     client = sign_in()
     client.get(address("change", flag))  # the first page of a process reads content types, too
     with django_assert_max_num_queries(13):  # one of them reads the other flags, one the experiments
@@ -82,7 +82,7 @@ def test_flag_list__by_update_and_in_pages__shows_each_flag_once_with_its_reason
 ) -> None:
     monkeypatch.setattr(FlagAdmin, "list_per_page", 2)
     for key in ("b", "c", "a"):
-        create_flag(key=key, expires_at=NOON, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=key, expires_at=NOON, environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     pages = [client.get(reverse(LIST), {"o": "-4", "p": page}) for page in (1, 2)]
     assert [[flag.key for flag in page.context["cl"].result_list] for page in pages] == [["a", "c"], ["b"]]
@@ -98,7 +98,7 @@ def test_flag_list__rules_and_state__are_said_in_words(flag: Flag) -> None:
 def test_flag_list__filter_or_search__narrows_it(
     subtests: pytest.Subtests, flag: Flag, production: Environment
 ) -> None:
-    create_flag(key="search", environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="search", environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     for query, expected in [
         ("enabled=true", ["new-checkout"]), ("enabled=false", ["search"]), ("q=one+page", ["new-checkout"]),
@@ -278,7 +278,7 @@ def test_change__of_description_state_and_rules__is_one_change(flag: Flag, produ
 
 
 def test_change__saved_as_it_was__writes_nothing(production: Environment) -> None:
-    flag = create_flag(key="a", description="two\nlines", rules=QUARTER, environment=production, actor=ACTOR, at=NOON)
+    flag = create_flag(key="a", description="two\nlines", rules=QUARTER, environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     before = revision()
     sent = filled(client, address("change", flag), description="two\r\nlines")  # as a browser sends a textarea
@@ -291,7 +291,7 @@ def test_change__of_a_flag_that_changed_meanwhile__is_refused_and_overwrites_not
 ) -> None:
     client = sign_in()
     sent = filled(client, address("change", flag), description="Mine")
-    update_flag(key=flag.key, environment=production, changes={"description": "Theirs"}, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=production, changes={"description": "Theirs"}, actor=ACTOR, now=NOON)
     before = revision()
     response = client.post(address("change", flag), sent)
     assert "has changed since" in errors_of(response)["__all__"][0]
@@ -343,7 +343,7 @@ def test_delete__confirmed__goes_through_the_domain(flag: Flag) -> None:
 
 
 def test_delete__of_a_flag_that_is_on_elsewhere__is_refused(flag: Flag, staging: Environment) -> None:
-    update_flag(key=flag.key, environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key=flag.key, environment=staging, changes={"enabled": True}, actor=ACTOR, now=NOON)
     before = revision()
     response = sign_in().post(address("delete", flag), {"opened_in": "production"})
     assert messages_of(response) == ["The flag is on in staging; switch it off there first."]
@@ -369,7 +369,7 @@ def test_history__every_door__is_reported_with_who_when_why_and_what(flag: Flag,
         environment=production,
         changes={"rules": [{"type": "percentage", "percentage": 50}]},
         actor=ACTOR,
-        at=NOON,
+        now=NOON,
         reason="It went well",
     )
     text = text_of(sign_in().get(address("history", flag)))

@@ -23,7 +23,7 @@ VIEW, CHANGE = "flags.view_killswitch", "flags.change_killswitch"
 def switch(staging: Environment) -> KillSwitch:
     FlagFactory(key="shop")
     FlagFactory(key="search")
-    return create_kill_switch(name="errors", environment=staging, flags=["shop"], actor=ACTOR, at=NOON)[0]
+    return create_kill_switch(name="errors", environment=staging, flags=["shop"], actor=ACTOR, now=NOON)[0]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_change__flags__keep_the_token(ada: AdminClient, switch: KillSwitch) -> 
 
 def test_change__by_two_people__shows_both_versions(ada: AdminClient, switch: KillSwitch) -> None:
     sent = filled(ada, page_of(switch), name="mine")
-    update_kill_switch(switch, changes={"name": "theirs"}, actor=ACTOR, at=NOON)
+    update_kill_switch(switch, changes={"name": "theirs"}, actor=ACTOR, now=NOON)
     assert "theirs" in text_of(ada.post(page_of(switch), sent))
     assert KillSwitch.objects.get().name == "theirs"
 

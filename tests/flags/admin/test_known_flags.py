@@ -70,7 +70,7 @@ def test_known_flags__with_values__come_with_the_keys_of_their_variants(producti
 
 @pytest.mark.usefixtures("_flags")
 def test_known_flags__archived__are_left_out(production: Environment) -> None:
-    archive_flag(key="payments", environment=production, actor=ACTOR, at=NOON)
+    archive_flag(key="payments", environment=production, actor=ACTOR, now=NOON)
     assert found("pay") == []
 
 

@@ -24,7 +24,7 @@ from tests.named_users import HOSTILE, linked_on, links_of
 
 pytestmark = pytest.mark.django_db
 
-ON: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+ON: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 LIST = "/admin/flags/flag/"
 
 
@@ -170,7 +170,7 @@ def test_changes__of_a_flag_and_a_segment__link_any_id(subtests: pytest.Subtests
             flag = flag_for(production, for_users("ada"))
             update_flag(key="f", environment=production, changes={"rules": [for_users(*users)]}, **ON)
             segment = create_segment(key="s", user_ids=["ada"], **ON)
-            update_segment(key="s", changes={"user_ids": ["ada", *users]}, actor=ACTOR, at=timezone.now())
+            update_segment(key="s", changes={"user_ids": ["ada", *users]}, actor=ACTOR, now=timezone.now())
             client, last = sign_in(), Change.objects.latest_revision()
             assert linked_on(client.get(page_of(flag, "history"))) == {"ada", *users}
             assert linked_on(client.get(page_of(segment, "history"))) == {"ada", *users}

@@ -20,11 +20,11 @@ from tests.flags.admin.undos import HALF, LIST, address, switch, undo, undo_addr
 
 @pytest.fixture
 def flag(production: Environment) -> Flag:
-    return create_flag(key="f", environment=production, rules=HALF, actor=ACTOR, at=NOON)
+    return create_flag(key="f", environment=production, rules=HALF, actor=ACTOR, now=NOON)
 
 
 def test_page_of_a_write__has_all_that_it_did_and_who_and_why(flag: Flag, production: Environment) -> None:
-    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    other = create_flag(key="g", environment=production, actor=ACTOR, now=NOON)
     client, before = sign_in(), revision()
     selected = [str(flag.pk), str(other.pk)]
     page = client.post(LIST, {"action": "production:on", "_selected_action": selected, "index": "0"})
@@ -39,7 +39,7 @@ def test_page_of_a_write__has_all_that_it_did_and_who_and_why(flag: Flag, produc
 
 
 def test_page_of_a_write__undone__names_the_change_that_did_so(flag: Flag, production: Environment) -> None:
-    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    other = create_flag(key="g", environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     switch(client, flag, other)
     made, page = revision() - 1, reverse("admin:config_change_change", args=[revision()])
@@ -61,7 +61,7 @@ def test_page_of_a_write__that_changed_since__says_so(flag: Flag, production: En
     switch(client, flag)
     page = reverse("admin:config_change_change", args=[revision()])
     client.get(LIST)
-    update_flag(key="f", environment=production, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": False}, actor=ACTOR, now=NOON)
     before = revision()
     shown = client.get(page)
     assert undo_addresses(shown) == []
@@ -91,7 +91,7 @@ def test_page_of_a_write__of_very_many_changes__offers_to_undo_them_untried(
     monkeypatch.setattr(write_pages, "_MOST_TRIED", 1)
     monkeypatch.setattr(write_pages, "refusal_of_undo", Mock(side_effect=AssertionError))
     client = sign_in()
-    switch(client, flag, create_flag(key="g", environment=production, actor=ACTOR, at=NOON))
+    switch(client, flag, create_flag(key="g", environment=production, actor=ACTOR, now=NOON))
     client.get(LIST)
     page = client.get(reverse("admin:config_change_change", args=[revision()]))
     assert undo_addresses(page) == [f"/admin/config/change/{revision() - 1}/undo/"]
@@ -105,7 +105,7 @@ def test_page_of_a_write__of_the_api__names_its_request(flag: Flag, api: Any) ->
 def test_page_of_a_write__takes_few_queries(
     flag: Flag, production: Environment, django_assert_max_num_queries: Any
 ) -> None:
-    flags = [create_flag(key=f"g{number}", environment=production, actor=ACTOR, at=NOON) for number in range(30)]
+    flags = [create_flag(key=f"g{number}", environment=production, actor=ACTOR, now=NOON) for number in range(30)]
     client = sign_in()
     switch(client, flag, *flags)
     where = reverse("admin:config_change_change", args=[revision()])
@@ -124,7 +124,7 @@ def test_history__just_after_a_change__offers_to_undo_it(flag: Flag, production:
     assert undo_addresses(client.get(history)) == [f"/admin/config/change/{made}/undo/"]
     assert undo_addresses(sign_in("flags.view_flag", username="eve").get(history)) == []
     assert undo(client, made, next=history).url == history
-    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client.get(LIST)
     assert undo_addresses(client.get(history)) == []
 

@@ -25,7 +25,7 @@ from tests.flags.usage.users import store_four_users
 
 pytestmark = pytest.mark.django_db
 
-WRITE: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITE: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 LIST = "/admin/flags/flag/"
 
 

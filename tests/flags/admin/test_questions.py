@@ -26,7 +26,7 @@ QUARTER = [{"type": "percentage", "percentage": 25}]
 
 @pytest.fixture
 def flag(production: Environment) -> Flag:
-    return create_flag(key="f", environment=production, actor=ACTOR, at=NOON)
+    return create_flag(key="f", environment=production, actor=ACTOR, now=NOON)
 
 
 def address(page: str, flag: Flag, *more: object) -> str:
@@ -43,7 +43,7 @@ def act(client: AdminClient, wanted: str, *flags: Flag) -> Any:
 
 
 def require_reasons(environment: Environment, setting: str = ReasonSetting.REQUIRED, **more: Any) -> None:
-    update_environment(environment, change_reason=setting, actor=ACTOR, at=NOON, **more)
+    update_environment(environment, change_reason=setting, actor=ACTOR, now=NOON, **more)
 
 
 def seen_in_the_last_day(production: Environment) -> None:
@@ -58,7 +58,7 @@ def seen_in_the_last_day(production: Environment) -> None:
 
 def test_switch__in_a_protected_environment__asks_and_says_whom_it_touches(flag: Flag, production: Environment) -> None:
     pro = [{"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}]
-    update_flag(key="f", environment=production, changes={"rules": pro}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"rules": pro}, actor=ACTOR, now=NOON)
     seen_in_the_last_day(production)
     client, before = sign_in(), revision()
     page = press(client, flag)
@@ -177,7 +177,7 @@ def test_required_reason__of_a_form__is_its_field(flag: Flag, production: Enviro
 def test_required_reason__of_what_all_environments_share__is_the_strictest(
     production: Environment, staging: Environment
 ) -> None:
-    segment = create_segment(key="s", actor=ACTOR, at=NOON)
+    segment = create_segment(key="s", actor=ACTOR, now=NOON)
     require_reasons(staging)
     client = sign_in()
     where = reverse("admin:flags_segment_change", args=[segment.pk])
@@ -220,7 +220,7 @@ def test_form__that_saves_rules_alone__asks_nothing(flag: Flag, production: Envi
 def test_several_flags__name_their_number_and_ask_for_the_name_of_the_environment(
     flag: Flag, production: Environment
 ) -> None:
-    others = [create_flag(key=f"g{number}", environment=production, actor=ACTOR, at=NOON) for number in range(30)]
+    others = [create_flag(key=f"g{number}", environment=production, actor=ACTOR, now=NOON) for number in range(30)]
     client, before = sign_in(), revision()
     page = act(client, "on", flag, *others)
     shown = text_of(page)
@@ -237,7 +237,7 @@ def test_several_flags__name_their_number_and_ask_for_the_name_of_the_environmen
 
 def test_revert__that_switches_a_flag__asks_on_its_own_page(flag: Flag, production: Environment) -> None:
     created = revision()
-    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client = sign_in()
     page = client.get(address("revert", flag, created))
     assert "In the last day, f was not evaluated here." in text_of(page)
@@ -248,7 +248,7 @@ def test_revert__that_switches_a_flag__asks_on_its_own_page(flag: Flag, producti
 def test_promotion__that_switches_a_flag__asks_on_its_own_page(
     flag: Flag, production: Environment, staging: Environment
 ) -> None:
-    update_flag(key="f", environment=staging, changes={"enabled": True, "rules": QUARTER}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True, "rules": QUARTER}, actor=ACTOR, now=NOON)
     seen_in_the_last_day(production)
     client = sign_in()
     page = client.post(address("promote", flag), {"way": "staging:production"})

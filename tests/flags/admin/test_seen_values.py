@@ -20,7 +20,7 @@ PRO = {"type": "attribute", "conditions": [{"attribute": "tier", "operator": "eq
 
 
 def test_suggestions__are_the_names_that_are_read_or_seen_with_their_usual_values(production: Environment) -> None:
-    create_flag(key="f", rules=[PRO], environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="f", rules=[PRO], environment=production, actor=ACTOR, now=NOON)
     now = timezone.now()
     users = [
         note("ada", now, plan="pro", age=40, tags=["a", "b"], beta=True, company={"plan": "x"}),
@@ -59,7 +59,7 @@ def test_suggestions__of_another_environment__are_its_own(production: Environmen
 def test_suggestions__without_recent_users__are_the_names_that_rules_read(
     production: Environment, settings: Any
 ) -> None:
-    create_flag(key="f", rules=[PRO], environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="f", rules=[PRO], environment=production, actor=ACTOR, now=NOON)
     settings.RECENT_USERS = False
     assert sign_in().get(SEEN).json() == {"tier": []}
 

@@ -26,7 +26,7 @@ MANY = [f"user-{number:06}" for number in range(100_000)]
 
 @pytest.fixture
 def segment(db: None) -> Segment:
-    return create_segment(key="testers", conditions=[PRO], user_ids=["ada", "grace"], actor=ACTOR, at=NOON)
+    return create_segment(key="testers", conditions=[PRO], user_ids=["ada", "grace"], actor=ACTOR, now=NOON)
 
 
 def address(page: str, segment: Segment) -> str:
@@ -38,7 +38,7 @@ def address(page: str, segment: Segment) -> str:
 
 def test_list__any_number_of_segments__takes_the_same_queries(db: None, django_assert_max_num_queries: Any) -> None:
     for number in range(12):
-        create_segment(key=f"s{number}", user_ids=["u"], actor=ACTOR, at=NOON)
+        create_segment(key=f"s{number}", user_ids=["u"], actor=ACTOR, now=NOON)
     client = sign_in()
     client.get(LIST)  # the first one of a process loads its snapshot
     with django_assert_max_num_queries(5):  # session, user, environments, count, segments
@@ -47,7 +47,7 @@ def test_list__any_number_of_segments__takes_the_same_queries(db: None, django_a
 
 
 def test_list__says_who_is_in_a_segment(segment: Segment) -> None:
-    create_segment(key="nobody", actor=ACTOR, at=NOON)
+    create_segment(key="nobody", actor=ACTOR, now=NOON)
     shown = text_of(sign_in().get(LIST))
     assert "testers plan equals pro; 2 listed users" in shown
     assert "nobody no users yet" in shown
@@ -97,7 +97,7 @@ def test_change__of_conditions_and_ids__is_one_change(segment: Segment) -> None:
 def test_change__of_a_segment_that_changed_meanwhile__overwrites_nothing(segment: Segment) -> None:
     client = sign_in()
     sent = filled(client, address("change", segment), description="Mine")
-    update_segment(key="testers", changes={"description": "Theirs"}, actor=ACTOR, at=NOON)
+    update_segment(key="testers", changes={"description": "Theirs"}, actor=ACTOR, now=NOON)
     response = client.post(address("change", segment), sent)
     assert "Nothing was saved" in errors_of(response)["__all__"][0]
     assert get_segment("testers").description == "Theirs"
@@ -148,11 +148,11 @@ def test_add__with_very_many_mistakes__names_the_first_of_them(db: None) -> None
 
 def test_form__tells_what_asks_for_the_segment(segment: Segment, production: Environment) -> None:
     rules = [{"type": "segment", "segment": "testers"}]
-    create_flag(key="banner", rules=rules, environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="banner", rules=rules, environment=production, actor=ACTOR, now=NOON)
     named_otherwise = [{"type": "users", "userIds": ["testers"]}]
-    create_flag(key="other", rules=named_otherwise, environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="other", rules=named_otherwise, environment=production, actor=ACTOR, now=NOON)
     asks = [{"operator": "inSegment", "value": "testers"}]
-    create_segment(key="elders", conditions=asks, actor=ACTOR, at=NOON)
+    create_segment(key="elders", conditions=asks, actor=ACTOR, now=NOON)
     shown = text_of(sign_in().get(address("change", segment)))
     assert "Used by banner Production banner Staging elders segment Key" in shown
 
@@ -163,7 +163,7 @@ def test_form__of_an_unused_segment__says_so(segment: Segment) -> None:
 
 def test_delete__of_a_segment_in_use__says_by_whom(segment: Segment, production: Environment) -> None:
     rules = [{"type": "segment", "segment": "testers"}]
-    create_flag(key="banner", rules=rules, environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="banner", rules=rules, environment=production, actor=ACTOR, now=NOON)
     before = revision()
     response = sign_in().post(address("delete", segment))
     assert "the flag banner (production, staging)" in messages_of(response)[0]
@@ -195,9 +195,9 @@ def test_viewer__reads_who_is_in_it_and_writes_nothing(segment: Segment) -> None
 
 @pytest.fixture
 def large(db: None) -> Segment:
-    create_segment(key="large", user_ids=MANY, actor=ACTOR, at=NOON)
+    create_segment(key="large", user_ids=MANY, actor=ACTOR, now=NOON)
     changes = {"user_ids": [*MANY[7:], "new"]}
-    return update_segment(key="large", changes=changes, actor=ACTOR, at=NOON)
+    return update_segment(key="large", changes=changes, actor=ACTOR, now=NOON)
 
 
 def test_history__of_long_lists__tells_what_came_and_went(large: Segment) -> None:
@@ -216,16 +216,16 @@ def test_change_log__of_long_lists__is_reported_without_reading_them(large: Segm
 
 
 def test_change_log__of_members__says_who_came_and_who_went(db: None) -> None:
-    create_segment(key="beta", user_ids=["ada", "bob"], actor=ACTOR, at=NOON)
-    update_segment(key="beta", changes={"user_ids": ["bob", "cy"]}, actor=ACTOR, at=NOON)
-    change_members(key="beta", add=["dot"], remove=["bob"], actor=ACTOR, at=NOON)
+    create_segment(key="beta", user_ids=["ada", "bob"], actor=ACTOR, now=NOON)
+    update_segment(key="beta", changes={"user_ids": ["bob", "cy"]}, actor=ACTOR, now=NOON)
+    change_members(key="beta", add=["dot"], remove=["bob"], actor=ACTOR, now=NOON)
     shown = text_of(sign_in().get(LOG))
     assert "segment beta Added cy to the user IDs; removed ada from the user IDs all" in shown
     assert "segment beta Added dot to the user IDs; removed bob from the user IDs all" in shown
 
 
 def test_change_log__of_a_long_list_that_stays_as_long__names_the_segment(large: Segment) -> None:
-    update_segment(key="large", changes={"description": "Many"}, actor=ACTOR, at=NOON)
+    update_segment(key="large", changes={"description": "Many"}, actor=ACTOR, now=NOON)
     assert "segment large Changed the segment all" in text_of(sign_in().get(LOG))
 
 
@@ -256,8 +256,8 @@ def test_add__of_more_than_may_be_listed__is_refused(db: None) -> None:
 def first(segment: Segment) -> int:
     """The revision after which the segment was created; by now it has other users and a description."""
     created = revision()
-    change_members(key="testers", add=["bob"], remove=["ada"], actor=ACTOR, at=NOON)
-    update_segment(key="testers", changes={"description": "People who test"}, actor=ACTOR, at=NOON)
+    change_members(key="testers", add=["bob"], remove=["ada"], actor=ACTOR, now=NOON)
+    update_segment(key="testers", changes={"description": "People who test"}, actor=ACTOR, now=NOON)
     return created
 
 
@@ -301,7 +301,7 @@ TORN = ["new\nline", "b", " padded ", "  ", "a\r\nb\r", '"new\\nline"', '"quoted
 
 @pytest.fixture
 def torn(db: None) -> Segment:
-    return create_segment(key="torn", user_ids=TORN, actor=ACTOR, at=NOON)
+    return create_segment(key="torn", user_ids=TORN, actor=ACTOR, now=NOON)
 
 
 def as_sent(values: dict[str, Any]) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def test_change__refused__shows_ids_with_line_breaks_again_and_saves_them_then(t
 def test_change__of_a_segment_that_changed_meanwhile__compares_whole_ids(torn: Segment) -> None:
     client, page = sign_in(), address("change", torn)
     sent = as_sent(filled(client, page, description="Mine"))
-    update_segment(key="torn", changes={"user_ids": [*TORN, "c"]}, actor=ACTOR, at=NOON)
+    update_segment(key="torn", changes={"user_ids": [*TORN, "c"]}, actor=ACTOR, now=NOON)
     shown = client.post(page, sent)
     assert "Nothing was saved" in errors_of(shown)["__all__"][0]
     assert get_segment("torn").user_ids == [*TORN, "c"]

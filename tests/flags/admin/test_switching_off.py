@@ -28,20 +28,20 @@ SAYS = (
 @pytest.fixture
 def production(production: Environment) -> Environment:
     """It is not protected, so only what experiments drive is asked about."""
-    return update_environment(production, protected=False, actor=ACTOR, at=NOON)
+    return update_environment(production, protected=False, actor=ACTOR, now=NOON)
 
 
 @pytest.fixture
 def driven(production: Environment) -> Flag:
     """A flag that was off in revision 1 of its history, is on now, and is driven in production alone."""
-    create_flag(key="f", environment=production, actor=ACTOR, at=NOON)
-    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    create_flag(key="f", environment=production, actor=ACTOR, now=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, now=NOON)
     drive("f", "checkout", production)
     return get_flag("f", production)
 
 
 def drive(key: str, experiment: str, environment: Environment) -> None:
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         put_rule(log, key=key, environment=environment, rule={**experiment_rule(), "experiment": experiment})
 
 
@@ -132,7 +132,7 @@ def test_agreement__to_another_experiment_than_drives_it_now__is_asked_for_again
 
 def test_several_flags__driven_and_others__are_one_question(driven: Flag, production: Environment) -> None:
     for key in ("g", "plain"):
-        create_flag(key=key, environment=production, enabled=True, actor=ACTOR, at=NOON)
+        create_flag(key=key, environment=production, enabled=True, actor=ACTOR, now=NOON)
     drive("g", "banner", production)
     client, flags = sign_in(), [get_flag(key, production) for key in ("f", "g", "plain")]
     selected = [str(flag.pk) for flag in flags]
@@ -146,17 +146,17 @@ def test_several_flags__driven_and_others__are_one_question(driven: Flag, produc
 
 @pytest.mark.parametrize("wanted", ["on", "off"])
 def test_switch__that_ends_no_measuring__asks_nothing(driven: Flag, production: Environment, wanted: str) -> None:
-    update_flag(key="f", environment=production, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": False}, actor=ACTOR, now=NOON)
     response = sign_in().post(address("toggle", driven), {"switch": f"production:{wanted}"})
     assert messages_of(response) == [f"f is now {wanted} in Production."]
 
 
 def test_question__about_a_flag_with_variants__names_the_one_that_everybody_gets(production: Environment) -> None:
     variants = [{"key": "blue", "value": "#00f"}, {"key": "grey", "value": "#888"}]
-    create_flag(key="v", environment=production, enabled=True, type="string", variants=variants, actor=ACTOR, at=NOON)
+    create_flag(key="v", environment=production, enabled=True, type="string", variants=variants, actor=ACTOR, now=NOON)
     rule = experiment_rule()
     served = [{**variant, "serves": "blue"} for variant in rule["variants"]]
-    with writing(actor=ACTOR, at=NOON) as log:
+    with writing(actor=ACTOR, now=NOON) as log:
         put_rule(log, key="v", environment=production, rule={**rule, "variants": served})
     page = press(sign_in(), get_flag("v", production))
     assert "all users get the variant grey, and no new users" in text_of(page)
@@ -166,7 +166,7 @@ def test_page__of_a_driven_flag__says_so_and_what_being_off_means(driven: Flag, 
     client, says = sign_in(), "The experiment checkout drives this flag in Production"
     shown = text_of(client.get(address("change", driven)))
     assert f"{says}." in shown
-    update_flag(key="f", environment=production, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": False}, actor=ACTOR, now=NOON)
     page = client.get(address("change", driven))
     assert f"{says}, and measures nothing while the flag is off" in text_of(page)
     assert 'href="/admin/experiments/experiment/?q=checkout"' in page.content.decode()

@@ -36,7 +36,7 @@ def flag(production: Environment) -> Flag:
         rules=rules,
         environment=production,
         actor=ACTOR,
-        at=NOON,
+        now=NOON,
     )
 
 
@@ -113,7 +113,7 @@ def long_ago(flag: Flag, production: Environment) -> str:
     """A moment when the flag was on; since then somebody has switched it off."""
     Change.objects.update(at=NOON)  # the first changes of a database are those of its migrations, written just now
     later = NOON + timedelta(days=30)
-    update_flag(key="colour", environment=production, changes={"enabled": False}, actor=ACTOR, at=later)
+    update_flag(key="colour", environment=production, changes={"enabled": False}, actor=ACTOR, now=later)
     return f"{NOON + timedelta(days=1):%Y-%m-%dT%H:%M}"
 
 
@@ -135,7 +135,7 @@ def test_try__at_a_past_moment__goes_by_the_configuration_of_then_and_names_it(f
 def test_try__at_a_moment_to_come__moves_the_clock_of_todays_configuration(production: Environment) -> None:
     ramp = [{"at": "2100-01-01T00:00:00Z", "percentage": 100}]
     rules = [{"type": "percentage", "ramp": ramp}]
-    flag = create_flag(key="ramped", enabled=True, rules=rules, environment=production, actor=ACTOR, at=NOON)
+    flag = create_flag(key="ramped", enabled=True, rules=rules, environment=production, actor=ACTOR, now=NOON)
     assert tried(flag).context["tryout"].trace.is_enabled is False
     client = sign_in(username="grace")
     sent = {"user_id": "lin", "at": "2100-01-02T00:00", "opened_in": "production"}
@@ -149,8 +149,8 @@ def test_try__at_the_last_moment_that_there_is__is_reported_in_utc(flag: Flag, s
 
 
 def test_try__prerequisites_and_segments__are_reported(production: Environment) -> None:
-    create_segment(key="testers", conditions=IS_PRO["conditions"], actor=ACTOR, at=NOON)
-    create_flag(key="parent", environment=production, actor=ACTOR, at=NOON)
+    create_segment(key="testers", conditions=IS_PRO["conditions"], actor=ACTOR, now=NOON)
+    create_flag(key="parent", environment=production, actor=ACTOR, now=NOON)
     flag = create_flag(
         key="child",
         enabled=True,
@@ -158,7 +158,7 @@ def test_try__prerequisites_and_segments__are_reported(production: Environment) 
         rules=[{"type": "segment", "segment": "testers"}],
         environment=production,
         actor=ACTOR,
-        at=NOON,
+        now=NOON,
     )
     response = tried(flag, attributes='{"plan": "pro"}')
     shown = text_of(response)
@@ -181,5 +181,5 @@ def test_try__by_whoever_may_see_the_flag__and_nobody_else(flag: Flag) -> None:
 
 
 def test_try__of_no_flag__leads_back(flag: Flag, production: Environment) -> None:
-    delete_flag(key="colour", environment=production, actor=ACTOR, at=NOON)
+    delete_flag(key="colour", environment=production, actor=ACTOR, now=NOON)
     assert tried(flag).status_code == 302

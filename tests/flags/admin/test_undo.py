@@ -22,7 +22,7 @@ from tests.flags.admin.undos import GONE, HALF, LIST, address, said, switch, und
 
 @pytest.fixture
 def flag(production: Environment) -> Flag:
-    return create_flag(key="f", environment=production, rules=HALF, actor=ACTOR, at=NOON)
+    return create_flag(key="f", environment=production, rules=HALF, actor=ACTOR, now=NOON)
 
 
 def test_toggle__undone_from_its_message__is_a_change_of_its_own(flag: Flag, production: Environment) -> None:
@@ -41,8 +41,8 @@ def test_toggle__undone_from_its_message__is_a_change_of_its_own(flag: Flag, pro
 
 
 def test_bulk_switch__has_one_undo_for_all(flag: Flag, production: Environment) -> None:
-    others = [create_flag(key=key, environment=production, actor=ACTOR, at=NOON) for key in ("g", "h")]
-    update_flag(key="h", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    others = [create_flag(key=key, environment=production, actor=ACTOR, now=NOON) for key in ("g", "h")]
+    update_flag(key="h", environment=production, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client, before = sign_in(), revision()
     switch(client, flag, *others)
     assert [change.write for change in Change.objects.since(before)] == [before + 1, before + 1]
@@ -53,11 +53,11 @@ def test_bulk_switch__has_one_undo_for_all(flag: Flag, production: Environment) 
 
 
 def test_bulk_switch__of_which_one_changed_since__is_not_undone_at_all(flag: Flag, production: Environment) -> None:
-    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    other = create_flag(key="g", environment=production, actor=ACTOR, now=NOON)
     client = sign_in()
     switch(client, flag, other)
     made = revision()
-    update_flag(key="g", environment=production, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="g", environment=production, changes={"enabled": False}, actor=ACTOR, now=NOON)
     before = revision()
     assert (
         said(undo(client, made))
@@ -70,7 +70,7 @@ def test_switch__of_a_flag_whose_rules_changed_since__is_undone_alone(flag: Flag
     client = sign_in()
     switch(client, flag)
     made = revision()
-    update_flag(key="f", environment=production, changes={"rules": HALF}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"rules": HALF}, actor=ACTOR, now=NOON)
     assert said(undo(client, made)) == GONE
     now = get_flag("f", production)
     assert (now.enabled, now.rules[0]["percentage"]) == (False, 50)
@@ -94,14 +94,14 @@ def test_undo__of_no_change__leads_back_with_a_message(flag: Flag) -> None:
 
 
 def test_undo__of_a_flag_whose_segment_is_gone__says_so_without_fields(flag: Flag, production: Environment) -> None:
-    create_segment(key="s", user_ids=["ada"], actor=ACTOR, at=NOON)
+    create_segment(key="s", user_ids=["ada"], actor=ACTOR, now=NOON)
     client, page = sign_in(), address("change", flag)
     update_flag(
-        key="f", environment=production, changes={"rules": [{"type": "segment", "segment": "s"}]}, actor=ACTOR, at=NOON
+        key="f", environment=production, changes={"rules": [{"type": "segment", "segment": "s"}]}, actor=ACTOR, now=NOON
     )
     client.post(page, filled(client, page, rules="[]"))
     made = revision()
-    delete_segment(key="s", actor=ACTOR, at=NOON)
+    delete_segment(key="s", actor=ACTOR, now=NOON)
     cause = "No segment has the key s; create it first."
     assert said(undo(client, made)) == f"The flag f cannot go back: {cause} Nothing was changed."
 
@@ -110,7 +110,7 @@ def test_undo__leaves_what_others_changed_elsewhere(flag: Flag, production: Envi
     client = sign_in()
     switch(client, flag)
     made = revision()
-    update_flag(key="f", environment=staging, changes={"enabled": True, "owner": "Eve"}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True, "owner": "Eve"}, actor=ACTOR, now=NOON)
     assert said(undo(client, made)) == GONE
     assert (get_flag("f", production).enabled, get_flag("f", staging).enabled) == (False, True)
     assert get_flag("f", production).owner == "Eve"
@@ -128,7 +128,7 @@ def test_form__undone__puts_all_of_its_values_back(flag: Flag, production: Envir
 
 @pytest.mark.parametrize("page", ["archive", "delete"])
 def test_archiving_and_deleting__are_undone(flag: Flag, production: Environment, page: str) -> None:
-    update_flag(key="f", environment=production, changes={"enabled": True, "tags": ["a"]}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=production, changes={"enabled": True, "tags": ["a"]}, actor=ACTOR, now=NOON)
     then, client = document(get_flag("f", production)), sign_in()
     client.post(address(page, flag), {"opened_in": "production"})
     assert said(undo(client)) == GONE
@@ -141,18 +141,18 @@ def test_creation__undone__is_deleted_unless_it_changed(production: Environment)
     client, add = sign_in(), reverse("admin:flags_flag_add")
     client.post(add, filled(client, add, key="new", enabled="on"))
     made = revision()
-    update_flag(key="new", environment=production, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    update_flag(key="new", environment=production, changes={"enabled": False}, actor=ACTOR, now=NOON)
     assert "The flag new has changed since" in said(undo(client, made))
-    update_flag(key="new", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="new", environment=production, changes={"enabled": True}, actor=ACTOR, now=NOON)
     done = undo(client, made, next=address("change", Flag.objects.get()))
     assert done.url == LIST
     assert not Flag.objects.exists()
-    create_flag(key="new", environment=production, actor=ACTOR, at=NOON)
+    create_flag(key="new", environment=production, actor=ACTOR, now=NOON)
     assert "There is another flag new by now" in said(undo(client, revision() - 1))
 
 
 def test_bulk_archive__names_the_flags_and_is_undone_as_one(flag: Flag, production: Environment) -> None:
-    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    other = create_flag(key="g", environment=production, actor=ACTOR, now=NOON)
     client, before = sign_in(), revision()
     selected = [str(flag.pk), str(other.pk)]
     page = client.post(LIST, {"action": "production:archive", "_selected_action": selected, "index": "0"})
@@ -178,7 +178,7 @@ def test_bulk_archive__of_archived_flags__changes_nothing(flag: Flag) -> None:
 def test_bulk_archive__of_which_one_is_on_elsewhere__is_refused(
     flag: Flag, production: Environment, staging: Environment
 ) -> None:
-    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, now=NOON)
     client, before = sign_in(), revision()
     page = client.post(LIST, {"action": "production:archive", "_selected_action": [str(flag.pk)], "index": "0"})
     assert page.url == LIST  # nobody is asked about what would be refused
@@ -190,7 +190,7 @@ def test_undo__in_an_environment_that_requires_reasons__needs_none(flag: Flag, p
     client = sign_in()
     switch(client, flag)
     made = revision()
-    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     assert said(undo(client, made)) == GONE
 
 
@@ -241,13 +241,13 @@ def test_undo__to_another_site__stays_here(flag: Flag) -> None:
 
 
 def test_segment__is_undone__until_it_changes(db: None) -> None:
-    segment = create_segment(key="s", description="Old", user_ids=["ada"], actor=ACTOR, at=NOON)
+    segment = create_segment(key="s", description="Old", user_ids=["ada"], actor=ACTOR, now=NOON)
     client, page = sign_in(), reverse("admin:flags_segment_change", args=[segment.pk])
     client.post(page, filled(client, page, user_ids="ada\ngrace", description="New"))
     assert undo_addresses(client.get(page)) == [f"/admin/config/change/{revision()}/undo/"]
-    update_segment(key="s", changes={"description": "Newer"}, actor=ACTOR, at=NOON)
+    update_segment(key="s", changes={"description": "Newer"}, actor=ACTOR, now=NOON)
     assert "The segment s has changed since" in said(undo(client, revision() - 1))
-    update_segment(key="s", changes={"description": "New"}, actor=ACTOR, at=NOON)
+    update_segment(key="s", changes={"description": "New"}, actor=ACTOR, now=NOON)
     undo(client, revision() - 2)
     now = get_segment("s")
     assert (now.description, now.user_ids) == ("Old", ["ada"])

@@ -52,7 +52,7 @@ def page_of(key: str, *permissions: str) -> Any:
 
 
 def test_panel__a_month__is_a_bar_for_each_day_as_high_as_it_was_busy(production: Environment) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count("f", production, 0, on=30, off=10)
     count("f", production, HOUR / DAY, on=30, off=10)
     count("f", production, 30, on=20)
@@ -72,7 +72,7 @@ def test_panel__a_month__is_a_bar_for_each_day_as_high_as_it_was_busy(production
 
 
 def test_panel__many_variants__have_colours_of_their_own_as_far_as_these_go(production: Environment) -> None:
-    FlagFactory(key="f", at=START, type="number", variants=COLOURS)
+    FlagFactory(key="f", now=START, type="number", variants=COLOURS)
     count("f", production, **{f"colour_{at}": 2000 - at for at in range(5)}, colour_5=1)
     rows = panel_of("f", production).rows
     assert [row.tone for row in rows] == ["0", "1", "2", "3", "rest", "rest"]
@@ -80,14 +80,14 @@ def test_panel__many_variants__have_colours_of_their_own_as_far_as_these_go(prod
 
 
 def test_panel__nearly_one_outcome_alone__does_not_pass_for_it(production: Environment) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count("f", production, on=999, off=1)
     assert [row.share for row in panel_of("f", production).rows] == ["> 99 %", "< 1 %"]
 
 
 @pytest.mark.parametrize("permissions", [[], ["flags.view_flag"]])
 def test_page__of_a_flag_that_is_used__shows_how_much(production: Environment, permissions: list[str]) -> None:
-    FlagFactory(key="f", on=True, at=START)
+    FlagFactory(key="f", on=True, now=START)
     count("f", production, 1, on=1500, off=500)
     text = text_of(page_of("f", *permissions))
     assert "Usage in Production 2,000 evaluations in 30 days Last evaluated in the hour from 25 Dec 2028, 12:00" in text
@@ -96,14 +96,14 @@ def test_page__of_a_flag_that_is_used__shows_how_much(production: Environment, p
 
 
 def test_page__of_a_flag_used_once__says_so_in_the_singular(production: Environment) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count("f", production, on=1)
     assert "1 evaluation in 30 days" in text_of(page_of("f"))
 
 
 def test_page__of_a_flag_that_is_not_used__says_since_when(production: Environment) -> None:
-    FlagFactory(key="never", at=START)
-    FlagFactory(key="once", at=START)
+    FlagFactory(key="never", now=START)
+    FlagFactory(key="once", now=START)
     count("once", production, 40, on=1)
     assert re.search(r"Usage Not evaluated here in the last 30 days (?!;)", text_of(page_of("never")))
     client = sign_in(username="bob")
@@ -118,7 +118,7 @@ def test_page__to_add_a_flag__shows_no_usage(db: None) -> None:
 def test_page__names_that_look_like_markup__are_text(production: Environment) -> None:
     production.name = "<b>Production</b>"
     production.save(update_fields=["name"])
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count("f", production, on=1)
     assert "<b>Production" not in page_of("f").content.decode()
 
@@ -127,7 +127,7 @@ def test_page__names_that_look_like_markup__are_text(production: Environment) ->
 
 
 def test_page__of_a_stale_flag__says_in_words_why_and_what_to_do(production: Environment) -> None:
-    FlagFactory(key="f", at=START, expires_at=NOW - DAY)
+    FlagFactory(key="f", now=START, expires_at=NOW - DAY)
     assert (
         "The flag has expired. Remove it from the code, then archive it. "
         "The flag is at least 30 days old, and was not evaluated here in the last 30 days. "
@@ -136,7 +136,7 @@ def test_page__of_a_stale_flag__says_in_words_why_and_what_to_do(production: Env
 
 
 def test_page__of_a_flag_that_is_the_same_for_everyone__says_what(production: Environment) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count("f", production, off=1)
     assert (
         "The flag was not changed here for 30 days, and had the same outcome for everyone in that time. Replace it"
@@ -145,14 +145,14 @@ def test_page__of_a_flag_that_is_the_same_for_everyone__says_what(production: En
 
 
 def test_page__last_use_without_counts__is_still_shown(production: Environment) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     LastUse.objects.create(environment=production, flag_key="f", outcome="on", hour=NOW)
     assert "had the same outcome for everyone" in text_of(page_of("f"))
 
 
 def test_list__stale_flags__have_a_badge_for_each_reason(production: Environment) -> None:
-    FlagFactory(key="both", at=START, expires_at=NOW)
-    FlagFactory(key="fresh", at=NOW)
+    FlagFactory(key="both", now=START, expires_at=NOW)
+    FlagFactory(key="fresh", now=NOW)
     client = sign_in()
     everything = text_of(client.get(reverse("admin:flags_flag_changelist")))
     assert "both expired not evaluated" in everything
@@ -162,7 +162,7 @@ def test_list__stale_flags__have_a_badge_for_each_reason(production: Environment
 
 
 def test_list__of_another_environment__goes_by_its_usage(production: Environment, staging: Environment) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count("f", staging, on=1, off=1)
     client = sign_in()
     stale = reverse("admin:flags_flag_changelist") + "?shelf=stale"

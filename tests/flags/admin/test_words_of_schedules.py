@@ -25,8 +25,8 @@ RAMP = {
 @pytest.fixture
 def flag(production: Environment, staging: Environment) -> Flag:
     """It starts in a far future in production, and ended in staging."""
-    made = create_flag(key="f", rules=[LATER], enabled=True, environment=production, actor=ACTOR, at=NOON)
-    update_flag(key="f", environment=staging, changes={"rules": [OVER]}, actor=ACTOR, at=NOON)
+    made = create_flag(key="f", rules=[LATER], enabled=True, environment=production, actor=ACTOR, now=NOON)
+    update_flag(key="f", environment=staging, changes={"rules": [OVER]}, actor=ACTOR, now=NOON)
     return made
 
 
@@ -44,7 +44,7 @@ def test_list__rule_with_a_schedule__says_from_when_it_is_on(
         (RAMP, "30 % now, 50 % from 1 Jan 2999"),
     ]:
         with undone(subtests, rule=rule):
-            create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, at=NOON)
+            create_flag(key="f", rules=[rule], enabled=True, environment=production, actor=ACTOR, now=NOON)
             assert f"f {words} " in text_of(client.get(LIST))
 
 
@@ -61,7 +61,7 @@ def test_promotion__of_schedules__shows_both(flag: Flag) -> None:
 
 def test_history__of_a_rule_that_has_ended_since__says_what_it_was_at_the_time(production: Environment) -> None:
     rules = [{**RAMP, "endAt": "2026-02-01T12:00:00Z"}]  # a day after the change
-    made = create_flag(key="f", environment=production, actor=ACTOR, at=NOON)
-    update_flag(key="f", environment=production, changes={"rules": rules}, actor=ACTOR, at=NOON)
+    made = create_flag(key="f", environment=production, actor=ACTOR, now=NOON)
+    update_flag(key="f", environment=production, changes={"rules": rules}, actor=ACTOR, now=NOON)
     Change.objects.of("flag", made.pk).update(at=NOON)
     assert "Added a rule in production: 30 % of everyone until 1 Feb 2026, 12:00 UTC" in page(made, "history")

@@ -18,7 +18,7 @@ from tests.factories import ExperimentFactory, FlagFactory
 from tests.flags.api.test_alerts import ALERTMANAGER, GRAFANA
 
 pytestmark = pytest.mark.django_db
-WRITER: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITER: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 
 
 class Hook:

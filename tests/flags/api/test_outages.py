@@ -18,7 +18,7 @@ from tests.outage import database_away
 
 pytestmark = pytest.mark.both_lanes
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 USER = {"userId": "u"}
 OFREP = {"context": {"targetingKey": "u"}}
 CALLS = [

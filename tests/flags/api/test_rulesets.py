@@ -58,7 +58,7 @@ def test_ruleset__flags_and_segments__are_as_they_stand_here(api: Any, productio
 
 def test_ruleset__archived_flag__is_off_and_says_so(api: Any, production: Environment) -> None:
     FlagFactory(key="old", on=True)
-    archive_flag(key="old", environment=production, actor=ACTOR, at=NOON)
+    archive_flag(key="old", environment=production, actor=ACTOR, now=NOON)
     [flag] = data(get(api))["flags"]
     version = Change.objects.latest_revision()
     assert flag == {"key": "old", "enabled": False, "rules": [], "archived": True, "version": version}

@@ -27,7 +27,7 @@ def _clock() -> Any:
 
 @pytest.fixture
 def flag(production: Environment) -> Any:
-    return FlagFactory(key="f", on=True, at=START)
+    return FlagFactory(key="f", on=True, now=START)
 
 
 def count(environment: Environment, at: datetime, *, flag: str = "f", **counts: int) -> None:
@@ -113,7 +113,7 @@ def test_usage__of_other_flags_and_environments__is_not_in_it(
 
 
 def test_usage__flag_that_was_made_anew__begins_with_nothing(api: Any, production: Environment) -> None:
-    FlagFactory(key="f", at=START + 29 * DAY + HOUR / 2)
+    FlagFactory(key="f", now=START + 29 * DAY + HOUR / 2)
     for hours in (-1, 0, 1):
         count(production, START + 29 * DAY + hours * HOUR, on=1)
     assert data(api.get(PATH))["total"] == 2  # of its first hour nobody knows which flag it was
@@ -122,7 +122,7 @@ def test_usage__flag_that_was_made_anew__begins_with_nothing(api: Any, productio
 def test_usage__flag_that_was_deleted_and_made_anew_at_once__begins_with_nothing(
     api: Any, production: Environment
 ) -> None:
-    FlagFactory(key="f", at=START)
+    FlagFactory(key="f", now=START)
     count(production, START + 30 * DAY, on=7)
     assert data(api.get(PATH))["total"] == 7
     assert api.delete("/v1/flags/f").status_code == 204
@@ -132,7 +132,7 @@ def test_usage__flag_that_was_deleted_and_made_anew_at_once__begins_with_nothing
 
 
 def test_usage__last_evaluated__is_not_that_of_an_earlier_flag(api: Any, production: Environment) -> None:
-    FlagFactory(key="f", at=START + 29 * DAY)
+    FlagFactory(key="f", now=START + 29 * DAY)
     count(production, START + 28 * DAY, on=1)
     assert data(api.get(PATH))["lastEvaluatedAt"] is None
 

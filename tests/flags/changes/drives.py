@@ -14,7 +14,7 @@ from flags.changes import flag_changes
 from tests.conftest import ACTOR, NOON
 from tests.flags.engine.experiments import experiment_rule
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 HALF = {"type": "percentage", "percentage": 50}
 RULE = experiment_rule()
 

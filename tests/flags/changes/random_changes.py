@@ -90,12 +90,12 @@ class RandomChanges:
         served: list[Any] = [variant["key"] for variant in get_flag(flag["key"], flag["environment"]).variants]
         variants = [{"key": key, "weight": 1, "serves": chance.choice(served or [True, False])} for key in "ab"]
         rule = {"type": "experiment", "experiment": chance.choice("xy"), "variants": variants}
-        with writing(actor=ACTOR, at=self.at) as log:
+        with writing(actor=ACTOR, now=self.at) as log:
             put_rule(log, key=flag["key"], environment=flag["environment"], rule=rule)
 
     def leave_flag(self) -> None:
         flag = self._flag()
-        with writing(actor=ACTOR, at=self.at) as log:
+        with writing(actor=ACTOR, now=self.at) as log:
             remove_rule(log, key=flag["key"], environment=flag["environment"], experiment=self.chance.choice("xy"))
 
     def create_segment(self) -> None:
@@ -118,15 +118,15 @@ class RandomChanges:
         delete_segment(**self._segment())
 
     def create_environment(self) -> None:
-        create_environment(key=f"environment-{self.chance.randrange(6)}", name="E", actor=ACTOR, at=self.at)
+        create_environment(key=f"environment-{self.chance.randrange(6)}", name="E", actor=ACTOR, now=self.at)
 
     def _flag(self) -> dict[str, Any]:
         environments = list(Environment.objects.all())  # the default one first
         [environment] = self.chance.choices(environments, [len(environments)] + [1] * (len(environments) - 1))
-        return {"key": self.chance.choice(FLAGS), "environment": environment, "actor": ACTOR, "at": self.at}
+        return {"key": self.chance.choice(FLAGS), "environment": environment, "actor": ACTOR, "now": self.at}
 
     def _segment(self) -> dict[str, Any]:
-        return {"key": self.chance.choice(SEGMENTS), "actor": ACTOR, "at": self.at}
+        return {"key": self.chance.choice(SEGMENTS), "actor": ACTOR, "now": self.at}
 
     def _values(self) -> dict[str, Any]:
         chance = self.chance

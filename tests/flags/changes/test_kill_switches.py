@@ -16,7 +16,7 @@ from tests.conftest import ACTOR, NOON
 from tests.factories import FlagFactory
 
 pytestmark = pytest.mark.django_db
-WRITER: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITER: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ USERS = [f"u{at}" for at in range(5)]
 
 
 def write(day: int) -> dict[str, Any]:
-    return {"actor": ACTOR, "at": START + day * DAY}
+    return {"actor": ACTOR, "now": START + day * DAY}
 
 
 def answers(flag_key: str, now: Configuration) -> list[Evaluation]:

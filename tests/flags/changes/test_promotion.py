@@ -22,7 +22,7 @@ from tests.flags.changes.writing import EVERYTHING, HALF
 
 pytestmark = pytest.mark.django_db
 
-WRITE: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITE: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 OFF: dict[str, Any] = {"enabled": False, "rules": []}
 
 

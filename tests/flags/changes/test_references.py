@@ -19,7 +19,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 COLOURS = [{"key": "blue", "value": "#00f"}, {"key": "red", "value": "#f00"}]
 
 

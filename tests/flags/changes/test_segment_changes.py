@@ -23,7 +23,7 @@ from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
 
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 PRO = [{"attribute": "plan", "operator": "equals", "value": "pro"}]
 
 
@@ -110,7 +110,7 @@ def test_create__a_hundred_thousand_users__are_kept_whole(db: None) -> None:
 
 def test_update__some_of_it__leaves_the_rest(segment: Segment) -> None:
     later = NOON + timedelta(days=400)
-    updated = update_segment(key="beta", changes={"user_ids": ["u3"]}, actor=ACTOR, at=later, reason="Moved")
+    updated = update_segment(key="beta", changes={"user_ids": ["u3"]}, actor=ACTOR, now=later, reason="Moved")
 
     change = Change.objects.latest("revision")
     assert (updated.description, updated.conditions, updated.user_ids) == ("B", PRO, ["u3"])

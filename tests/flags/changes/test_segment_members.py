@@ -32,7 +32,7 @@ from tests.factories import FlagFactory
 
 pytestmark = pytest.mark.django_db
 
-WRITE: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITE: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 START = NOON + timedelta(days=1000)
 USERS = [f"u{number}" for number in range(12)]
 
@@ -42,7 +42,7 @@ def test_members__random_edits__history_past_and_snapshots_agree_with_the_whole(
     compiled.load()
     for minute in range(300):
         at = START + timedelta(minutes=minute)
-        with_key = {"key": chance.choice(["a", "b", "c"]), "actor": ACTOR, "at": at}
+        with_key = {"key": chance.choice(["a", "b", "c"]), "actor": ACTOR, "now": at}
         before = Change.objects.latest_revision()
         try:
             _edit(chance, with_key)

@@ -76,7 +76,7 @@ def test_update__state__changes_this_environment_alone(
     flag: Flag, production: Environment, staging: Environment
 ) -> None:
     later = NOON + timedelta(days=400)
-    updated = update_flag(key="a", environment=staging, changes={"enabled": True}, actor=ACTOR, at=later)
+    updated = update_flag(key="a", environment=staging, changes={"enabled": True}, actor=ACTOR, now=later)
 
     assert (updated.enabled, updated.rules, updated.updated_at) == (True, HALF, later)
     read = get_flag("a", production)

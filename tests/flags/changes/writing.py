@@ -10,7 +10,7 @@ from flags.models import Flag
 from tests.conftest import ACTOR, NOON
 
 HALF = [{"type": "percentage", "percentage": 50}]
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 COLOURS = [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}, {"key": "red", "value": "#f00"}]
 EVERYTHING = {
     "type": "string",

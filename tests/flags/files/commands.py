@@ -14,7 +14,7 @@ from flags.changes.flag_changes import document
 from flags.models import Flag
 from tests.conftest import ACTOR, NOON
 
-WRITE: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+WRITE: dict[str, Any] = {"actor": ACTOR, "now": NOON}
 ON: dict[str, Any] = {"enabled": True, "rules": []}
 OFF: dict[str, Any] = {"enabled": False, "rules": []}
 

@@ -134,7 +134,7 @@ def test_tag__change_of_another_environment_or_of_what_no_flag_asks_for__is_the_
     create(api)
     etag = tag(api)
     data(staging_api.patch("/v1/flags/f", {"enabled": True}))
-    create_key(name="other", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    create_key(name="other", environment=production, scope=Scope.CLIENT, actor=ACTOR, now=NOON)
     snapshot.reset()
     assert holds(api, etag)
 

@@ -24,7 +24,7 @@ from tests.conftest import ACTOR, NOON
 pytestmark = pytest.mark.django_db
 
 SECOND = timedelta(seconds=1)
-WRITE = {"actor": ACTOR, "at": NOON}
+WRITE = {"actor": ACTOR, "now": NOON}
 
 
 class Published:

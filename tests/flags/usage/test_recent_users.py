@@ -47,7 +47,7 @@ def test_position__low__says_nothing_about_buckets() -> None:
 def test_see__further_environment__notes_its_users_once_prepared(production: Environment) -> None:
     notebook = prepared()
     with TestCase.captureOnCommitCallbacks(execute=True):
-        further = create_environment(key="qa", name="QA", actor=ACTOR, at=NOON)
+        further = create_environment(key="qa", name="QA", actor=ACTOR, now=NOON)
     notebook.see(further, "early", {}, NOON)
     snapshot.refresh()
     notebook.prepare(NOON)

@@ -34,7 +34,7 @@ def _clock() -> Iterator[None]:
 
 
 def create(key: str, at: datetime = START, **values: Any) -> Flag:
-    return FlagFactory(key=key, at=at, **values)
+    return FlagFactory(key=key, now=at, **values)
 
 
 def use(environment: Environment, key: str, outcome: str = "on", at: datetime = NOW) -> None:
@@ -42,7 +42,7 @@ def use(environment: Environment, key: str, outcome: str = "on", at: datetime = 
 
 
 def update(key: str, environment: Environment, at: datetime, **changes: Any) -> None:
-    update_flag(key=key, environment=environment, changes=changes, actor=ACTOR, at=at)
+    update_flag(key=key, environment=environment, changes=changes, actor=ACTOR, now=at)
 
 
 def reasons(environment: Environment, now: datetime = NOW) -> dict[str, list[str]]:
@@ -120,7 +120,7 @@ def test_flag__several_reasons__are_listed_in_their_order(production: Environmen
 
 def test_flag__archived__is_never_stale(production: Environment) -> None:
     create("f", expires_at=NOW)
-    archive_flag(key="f", environment=production, actor=ACTOR, at=START)
+    archive_flag(key="f", environment=production, actor=ACTOR, now=START)
     assert reasons(production) == {}
 
 
@@ -133,7 +133,7 @@ def flags(production: Environment) -> None:
     create("stale", expires_at=NOW, owner="shop", tags=["a", "b"])
     use(production, "stale", "on", NOW - HOUR)
     create("archived", expires_at=NOW)
-    archive_flag(key="archived", environment=production, actor=ACTOR, at=START)
+    archive_flag(key="archived", environment=production, actor=ACTOR, now=START)
     create("fresh", NOW, on=True)
 
 
@@ -220,7 +220,7 @@ def test_command__json__is_a_list_of_those_of_the_environment() -> None:
 
 @pytest.mark.django_db
 def test_command__nothing_stale__says_so() -> None:
-    FlagFactory(at=NOW)
+    FlagFactory(now=NOW)
     assert stale_flags() == "No flag is stale.\n"
     assert json.loads(stale_flags("--format", "json")) == []
 
@@ -241,6 +241,6 @@ def test_command__last_use_of_an_earlier_flag__is_not_shown(production: Environm
 def test_command__however_many_flags__asks_two_questions_an_environment(
     production: Environment, django_assert_max_num_queries: Any
 ) -> None:
-    FlagFactory.create_batch(5, at=START, expires_at=NOW)
+    FlagFactory.create_batch(5, now=START, expires_at=NOW)
     with django_assert_max_num_queries(2):  # the environment, its flags
         stale_flags("--environment", "production")

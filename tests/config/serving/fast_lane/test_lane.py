@@ -110,7 +110,7 @@ def test_track__key_revoked_while_the_event_waits__is_left_to_django(key: str) -
     environ = environ_of("POST", "/v1/events", b'{"event": "view", "userId": "u"}', sent, "127.0.0.1")
     admitted = lane.admit(environ)
     assert admitted is not None
-    revoke_key(ApiKey.objects.get(), actor=ACTOR, at=NOON)
+    revoke_key(ApiKey.objects.get(), actor=ACTOR, now=NOON)
     live_keys.load()
     with own_connection():
         assert lane.perform(admitted) is None

@@ -58,24 +58,24 @@ class World:
 def build() -> World:
     world = World()
     production = Environment.objects.get(key="production")
-    create_segment(key="some", user_ids=["u", EXPOSED[0]], actor=ACTOR, at=NOON)
+    create_segment(key="some", user_ids=["u", EXPOSED[0]], actor=ACTOR, now=NOON)
     for key, values in FLAGS.items():
         FlagFactory(key=key, **values)
-    archive_flag(key="archived", environment=production, actor=ACTOR, at=NOON)
+    archive_flag(key="archived", environment=production, actor=ACTOR, now=NOON)
     _build_experiments(world, production)
     _build_keys(world, production)
     return world
 
 
 def _build_experiments(world: World, production: Environment) -> None:
-    common = {"environment": production, "actor": ACTOR, "at": NOON}
+    common = {"environment": production, "actor": ACTOR, "now": NOON}
     running = ExperimentFactory(key="running", conditions=[PRO], running=True)
     serves = {"control": False, "green": True}
     driving = ExperimentFactory(key="driving", flag={"key": "driven", "serves": serves}, running=True)
     ExperimentFactory(key="draft")
     ExperimentFactory(key="stopped", stopped=True)
     ExperimentFactory(key="won", running=True)
-    at = {**common, "at": NOON + timedelta(hours=1)}
+    at = {**common, "now": NOON + timedelta(hours=1)}
     stop_experiment(key="won", winner="green", **{**at, "reason": "We like it."})
     update_experiment(key="running", changes={"forced_variants": {"forced": "green"}}, **common)
     for experiment in (running, driving):
@@ -91,4 +91,4 @@ def _build_keys(world: World, production: Environment) -> None:
     soon = NOON + timedelta(days=1)
     world.keys["expired"] = KeyFactory(scope=Scope.CLIENT, expires_at=soon)[1]
     revoked, world.keys["revoked"] = KeyFactory(scope=Scope.CLIENT)
-    revoke_key(revoked, actor=ACTOR, at=NOON)
+    revoke_key(revoked, actor=ACTOR, now=NOON)

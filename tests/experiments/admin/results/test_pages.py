@@ -154,7 +154,7 @@ def test_results__by_what_there_is_not__say_what_there_is(
 
 def test_results__by_default__have_the_course_of_the_first_goal() -> None:
     guardrail = {"key": "errors", "type": "count", "event": "error", "role": "guardrail"}
-    create_metric(**guardrail, actor=ACTOR, at=NOON)
+    create_metric(**guardrail, actor=ACTOR, now=NOON)
     experiment = ExperimentFactory(running=True, metrics=["errors", "purchase", "visit"])
     report(experiment, "ada", "control")
     client = sign_in()

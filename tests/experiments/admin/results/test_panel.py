@@ -114,7 +114,7 @@ def test_guard__without_enough_users__gives_the_reason() -> None:
 def test_page__of_an_experiment_with_phases__shows_them_with_links_and_keeps_to_the_one_chosen(production):
     experiment = ExperimentFactory(key="button", running=True)
     weights = [{"key": "control", "weight": 9}, {"key": "green", "weight": 1}]
-    arguments = {"key": "button", "environment": production, "actor": ACTOR, "at": NOON, "reason": "Complaints"}
+    arguments = {"key": "button", "environment": production, "actor": ACTOR, "now": NOON, "reason": "Complaints"}
     open_phase(**arguments, opened_at=NOON + timedelta(days=1), changes={"variants": weights})
     for key in ("control", "green"):
         report(experiment, f"one {key}", key, "purchase")

@@ -24,7 +24,7 @@ VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 def planned(production: Environment, **values: Any) -> Experiment:
     """An experiment that has run for a day, with four users in each variant; two of each bought something."""
     at = timezone.now() - timedelta(days=1)
-    which = {"key": "button", "environment": production, "actor": ACTOR, "at": at}
+    which = {"key": "button", "environment": production, "actor": ACTOR, "now": at}
     create_experiment(variants=VARIANTS, **{"metrics": ["purchase"], **values}, **which)
     experiment = start_experiment(**which, started_at=at)
     for number in range(8):
@@ -53,7 +53,7 @@ def test_results__of_a_fixed_analysis__wait_for_their_one_reading(production: En
 
 
 def test_results__of_metrics_with_windows__may_count_all_users(production: Environment) -> None:
-    create_metric(key="soon", type="conversion", event="purchase", window_hours=72, actor=ACTOR, at=NOON)
+    create_metric(key="soon", type="conversion", event="purchase", window_hours=72, actor=ACTOR, now=NOON)
     experiment = planned(production, metrics=["soon"])
     client = sign_in()
     mature = client.get(address(experiment))
@@ -94,7 +94,7 @@ def test_results__by_days_since_exposure__are_one_click_away(production: Environ
 def test_results__after_shipping__no_longer_advise_to_ship(production: Environment) -> None:
     experiment = planned(production, minimum_days=0)
     which = {"key": "button", "environment": production, "actor": ACTOR}
-    stop_experiment(winner="green", reason="We like it.", at=timezone.now(), **which)
+    stop_experiment(winner="green", reason="We like it.", now=timezone.now(), **which)
     client = sign_in()
     for path in (address(experiment), f"/admin/experiments/experiment/{experiment.pk}/change/"):
         text = text_of(client.get(path))
@@ -107,5 +107,5 @@ def test_results__with_hypothesis_and_owner__show_them(production: Environment) 
     client = sign_in()
     assert "Hypothesis:" not in text_of(client.get(address(experiment)))
     changes = {"hypothesis": "Green is seen sooner.", "owner": "Growth"}
-    update_experiment(key="button", environment=production, changes=changes, actor=ACTOR, at=NOON)
+    update_experiment(key="button", environment=production, changes=changes, actor=ACTOR, now=NOON)
     assert "Hypothesis: Green is seen sooner. Owner: Growth" in text_of(client.get(address(experiment)))
