@@ -311,10 +311,10 @@ UNFOLD = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"()": "config.logs.lines.Formatter", "form": LOG_FORMAT}},
+    "formatters": {"line": {"()": "config.monitoring.log_lines.Formatter", "form": LOG_FORMAT}},
     "filters": {
-        "rate_limit": {"()": "config.logs.lines.RateLimitFilter"},
-        "without_repetition": {"()": "config.logs.lines.WithoutRepetition"},
+        "rate_limit": {"()": "config.monitoring.log_lines.RateLimitFilter"},
+        "without_repetition": {"()": "config.monitoring.log_lines.WithoutRepetition"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["rate_limit"]}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},

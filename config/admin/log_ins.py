@@ -13,7 +13,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
 from config.admin.failure_pages import Failure, answer
-from config.logs.addresses import address_of
+from config.monitoring.addresses import address_of
 
 logger = logging.getLogger(__name__)
 

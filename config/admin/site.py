@@ -37,8 +37,8 @@ from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.reversion import plan_undo, reversibles, write_of
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
-from config.logs.request_ids import request_id_of
 from config.models import Change, ChangeQuerySet, Environment, ReasonSetting, Source
+from config.monitoring.request_ids import request_id_of
 
 _CHANGES_A_PAGE = 50
 _LONG_CHANGES_A_PAGE = 10

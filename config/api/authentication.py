@@ -19,8 +19,8 @@ from config.change_log.writing import Actor
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.keys.api_keys import live_keys
 from config.keys.environments import known
-from config.logs.addresses import parse_address
 from config.models import Environment, Scope, Source
+from config.monitoring.addresses import parse_address
 
 
 class Caller(NamedTuple):

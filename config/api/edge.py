@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from config.api.failures import RETRY_AFTER_SECONDS, log_outage, payload, reshape
 from config.database.outages import is_outage
 from config.errors import DomainError
-from config.logs.request_ids import current, request_id_of
+from config.monitoring.request_ids import current, request_id_of
 
 KEPT_BUT_ASKED = "private, no-cache"
 """`Cache-Control` of an answer that its caller may keep, but must check with `If-None-Match` before

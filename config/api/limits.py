@@ -19,8 +19,8 @@ from django.core.signals import setting_changed
 
 from config.api.authentication import Caller
 from config.errors import DomainError, ErrorCode
-from config.logs.addresses import address_of, parse_address
 from config.models import Scope
+from config.monitoring.addresses import address_of, parse_address
 from config.monitoring.memory import ALLOWANCES
 
 PLACES = ALLOWANCES

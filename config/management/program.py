@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from config.database.outages import first_line, is_outage
 from config.database.schema import SchemaIsBehind, require_schema
-from config.logs.starting import watch_errors
+from config.monitoring.starting import watch_errors
 
 _OF_THE_SYSTEM = (
     *(errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS),

@@ -1,6 +1,8 @@
-"""What `/metrics` shows: numbers that every process of a server counts in memory that all of them share.
+"""What operators see of a running server: metrics at `/metrics`, log lines, the access log, traces, errors in Sentry.
 
-The memory belongs to the supervisor. So the counts of a worker that dies stay, its successor goes on with them, and any
-worker can add up the counts of all. Nothing is sent or written to files. What evaluations count waits in a list for
-a quarter of a second, and is then counted together: that costs an evaluation least.
+Metrics are counted in memory that all processes of a server share and the supervisor owns. So any worker can answer with
+the numbers of all, and a new worker goes on with the counts of the one that it replaces. Nothing is sent or written to
+files. An evaluation only adds its numbers to a list, which is counted every quarter of a second.
+
+Log lines are written by the standard library's `logging`; structlog only formats them.
 """

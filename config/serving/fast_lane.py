@@ -36,9 +36,9 @@ from config.api.failures import answer_exception
 from config.api.limits import require_allowance
 from config.api.renderers import media_type_of
 from config.database.waiting import WouldWait, may_wait
-from config.logs.addresses import is_trusted
-from config.logs.request_ids import current, request_id_of
 from config.models import Scope
+from config.monitoring.addresses import is_trusted
+from config.monitoring.request_ids import current, request_id_of
 
 MAX_BYTES = 2**16
 """Longer bodies are left to Django, which takes their time anyway."""

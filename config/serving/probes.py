@@ -18,9 +18,9 @@ from django.http import HttpResponse, JsonResponse
 from config import snapshot
 from config.api.authentication import why_not_local
 from config.database import open_connections
-from config.logs.request_ids import request_id_of
 from config.monitoring import metrics
 from config.monitoring.exposition import render
+from config.monitoring.request_ids import request_id_of
 from config.snapshot import Lateness
 
 _MISSING_MIGRATIONS = "The database lacks migrations of this version: run `manage.py migrate`."

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 
-from config.logs.outages import OutageLog
+from config.monitoring.log_lines import OutageLog
 from config.snapshot import freshness, state_file, tables
 from config.snapshot.state_file import State
 

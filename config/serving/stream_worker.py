@@ -19,11 +19,10 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from config.database.timeouts import limit_process
-from config.logs.access import AccessLog
-from config.logs.starting import make_access_log, watch_errors
-from config.logs.streams import LoggedStreams, StreamApplication
 from config.monitoring import counting, metrics
+from config.monitoring.access_log import AccessLog, LoggedStreams, StreamApplication
 from config.monitoring.memory import SharedMemory
+from config.monitoring.starting import make_access_log, watch_errors
 from config.serving.probes import measure_state
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT)

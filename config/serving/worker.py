@@ -25,9 +25,9 @@ from config.api import limits
 from config.database import outages
 from config.database.notifications import Listener
 from config.database.timeouts import limit_process
-from config.logs.starting import watch_errors, watch_requests
 from config.monitoring import counting
 from config.monitoring.memory import SharedMemory
+from config.monitoring.starting import watch_errors, watch_requests
 from config.serving import worker_process
 from config.serving.follower import Follower
 from config.serving.gateway.exchange import Flag

@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, set_script_prefix
 from django.utils.http import parse_header_parameters
 
-from config.logs.addresses import is_trusted
+from config.monitoring.addresses import is_trusted
 from config.serving.fast_lane import FastLane, served_operations
 
 VIEW = "halyard.view"

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 
 from config.errors import Detail, DetailCode
-from config.logs.addresses import Address, parse_address
+from config.monitoring.addresses import Address, parse_address
 
 URL_LENGTH = 2000
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -18,8 +18,8 @@ from django.db import Error, connection
 from django.utils import timezone
 
 from config import signal_file
-from config.logs.outages import OutageLog
 from config.monitoring import counting, metrics
+from config.monitoring.log_lines import OutageLog
 from config.webhooks import outbox
 from config.webhooks.outbox import Attempt
 from config.webhooks.sending import Outcome, send

@@ -18,8 +18,8 @@ from django.utils import timezone
 from config.database.insertion import insert, replacing
 from config.database.locks import lock_environment
 from config.documents import Document, is_same
-from config.logs.outages import OutageLog
 from config.models import Environment
+from config.monitoring.log_lines import OutageLog
 from config.snapshot import is_loaded
 from flags.models import RecentUser, RecentUserSampling
 from flags.usage.attributes import within_limits

@@ -16,7 +16,7 @@ from django.db import DataError, Error, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from config.database.insertion import insert
-from config.logs.outages import OutageLog
+from config.monitoring.log_lines import OutageLog
 from flags.models import LastUse, Usage
 from flags.usage.counting import Counts, Tally, tally
 from flags.usage.recent_users import Notebook, notebook

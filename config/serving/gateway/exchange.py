@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from granian.wsgi import ResponseIterWrap
 
-from config.logs.watching import Answered, notify_watchers, watchers
+from config.monitoring.watching import Answered, notify_watchers, watchers
 from config.serving.gateway.measuring import Subject, subject_of
 from config.serving.wsgi import VIEW
 

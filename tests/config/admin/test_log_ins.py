@@ -12,7 +12,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.test import Client
 
-from config.logs.lines import RateLimitFilter
+from config.monitoring.log_lines import RateLimitFilter
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db

@@ -48,7 +48,7 @@ def world_of_the_module(django_db_setup: None, django_db_blocker: DjangoDbBlocke
 
 @pytest.fixture
 def world(world_of_the_module: World, db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    for place in ("config.logs.request_ids.uuid7", "events.api.inputs.uuid7"):
+    for place in ("config.monitoring.request_ids.uuid7", "events.api.inputs.uuid7"):
         monkeypatch.setattr(place, lambda: ID)
     with time_machine.travel(NOW, tick=False):
         yield world_of_the_module

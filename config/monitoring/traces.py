@@ -10,7 +10,7 @@ import time
 from http import HTTPStatus
 from typing import Any
 
-from config.logs.watching import Answered, Watch
+from config.monitoring.watching import Answered, Watch
 
 _SWITCHES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 

@@ -1,4 +1,4 @@
-"""How a log record becomes a line: in text or JSON, with the id of the request, without secrets, and not too often."""
+"""Log lines: their text or JSON, with the id of the request and without secrets, and how often they are repeated."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 import threading
 import time
 from collections.abc import MutableMapping
+from logging import Logger
 from typing import Any
 
 import orjson
 import structlog
 
-from config.logs.request_ids import current_request_id
+from config.monitoring.request_ids import current_request_id
 
 _MOST, _SECONDS = 20, 10.0
 """How many lines of one kind may be written in so many seconds. The next one says how many were left out."""
@@ -112,3 +113,24 @@ class WithoutRepetition(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return getattr(record, "status_code", 500) >= 500 and bool(record.exc_info)
+
+
+class OutageLog:
+    """The outages of one thing, which `failing` describes while it fails, and `working` when it works again."""
+
+    def __init__(self, logger: Logger, *, failing: str, working: str) -> None:
+        self._logger = logger
+        self._failing = f"{failing}, and keep trying: %s"
+        self._working = working
+        self._is_out = False
+
+    def fail(self, error: Exception, *, is_defect: bool = False) -> None:
+        """Note a failure. That of a defect is logged with its traceback."""
+        if not self._is_out:
+            self._logger.warning(self._failing, error, exc_info=error if is_defect else None)
+        self._is_out = True
+
+    def succeed(self) -> None:
+        if self._is_out:
+            self._logger.warning(self._working)
+        self._is_out = False

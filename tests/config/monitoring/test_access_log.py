@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from config.logs.access import AccessLog
-from config.logs.starting import make_access_log
-from config.logs.streams import LoggedStreams
+from config.monitoring.access_log import AccessLog, LoggedStreams
+from config.monitoring.starting import make_access_log
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 SCOPE = {

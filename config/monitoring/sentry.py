@@ -9,8 +9,8 @@ import logging
 import os
 from typing import Any
 
-from config.logs.lines import without_secrets
-from config.logs.request_ids import current_request_id
+from config.monitoring.log_lines import without_secrets
+from config.monitoring.request_ids import current_request_id
 
 
 def is_wanted() -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from config.logs import sentry, traces
-from config.logs.access import AccessLog
-from config.logs.watching import watchers
+from config.monitoring import sentry, traces
+from config.monitoring.access_log import AccessLog
+from config.monitoring.watching import watchers
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ import sentry_sdk
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from config.logs import sentry, starting, traces
-from config.logs.access import AccessLog
-from config.logs.addresses import address_of
-from config.logs.request_ids import current
-from config.logs.watching import Answered, watchers
+from config.monitoring import sentry, starting, traces
+from config.monitoring.access_log import AccessLog
+from config.monitoring.addresses import address_of
+from config.monitoring.request_ids import current
+from config.monitoring.watching import Answered, watchers
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from config.logs import lines
-from config.logs.lines import Formatter, RateLimitFilter, WithoutRepetition, without_secrets
-from config.logs.request_ids import current, request_id_of
+from config.monitoring.log_lines import Formatter, OutageLog, RateLimitFilter, WithoutRepetition, without_secrets
+from config.monitoring.request_ids import current, request_id_of
 
 
 @pytest.fixture
@@ -133,3 +132,19 @@ def test_log__unknown_paths_and_hosts__leave_no_line(client: Any, capfd: Any, se
     assert client.get("/v1/nothing").status_code == 404
     sys.stderr.flush()
     assert capfd.readouterr().err == ""
+
+
+def test_outage_log__two_outages__has_the_beginning_and_the_end_of_each(caplog: pytest.LogCaptureFixture) -> None:
+    outages = OutageLog(logging.getLogger("config.x"), failing="Cannot store", working="Stored again")
+    outages.succeed()
+    for problem in ("first", "second"):
+        for _ in range(3):
+            outages.fail(OSError(problem))
+        outages.succeed()
+        outages.succeed()
+    assert caplog.messages == [
+        "Cannot store, and keep trying: first",
+        "Stored again",
+        "Cannot store, and keep trying: second",
+        "Stored again",
+    ]
