@@ -10,15 +10,30 @@ from django.db.models.signals import post_migrate, pre_migrate
 from django.dispatch import receiver
 from django.utils import timezone
 
-from config import checks, maintenance  # noqa: F401 (registers the checks)
+from config import checks  # noqa: F401 (registers the checks)
 from config.change_log.retention import delete_old_changes
 from config.database.idempotency import delete_expired
 from config.database.timeouts import UNLIMITED, limit_process
-from config.doctor import database, distribution, host, proxy, replica  # noqa: F401 (registers what they examine)
 from config.keys.environments import create_first_environments
+from config.management import examinations, maintenance
+from config.management.database_examinations import (
+    examine_clock,
+    examine_database,
+    examine_distribution,
+    examine_replica,
+)
+from config.management.host_examinations import examine_disk, examine_proxy, examine_settings, examine_streams
 from config.serving.worker_process import worker_starts
 from config.webhooks import outbox, sender
 
+examinations.register("database", examine_database)
+examinations.register("clock", examine_clock, needs_schema=True)
+examinations.register("distribution", examine_distribution, needs_schema=True)
+examinations.register("settings", examine_settings)
+examinations.register("disk", examine_disk)
+examinations.register("proxy", examine_proxy)
+examinations.register("streams", examine_streams)
+examinations.register("replica", examine_replica)
 maintenance.register("idempotency keys", delete_expired)
 maintenance.register("deliveries of webhooks", outbox.clean)
 maintenance.register("old changes", delete_old_changes)

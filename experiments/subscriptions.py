@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from config.change_log.retention import asking_for_history
-from config.distribution import tables
-from config.doctor import examinations
-from config.maintenance import register
+from config.database.distribution import USER, spread_by_user
+from config.management import examinations
+from config.management.maintenance import register
 from config.serving.worker_process import worker_starts
 from events.queries.experiment_names import asking_for_names
 from events.recording.ingest import events_stored
@@ -40,6 +40,6 @@ examinations.register("results", lag.examine, needs_schema=True)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)
 register("outcomes of experiments", refresh_outcomes)  # after the results are frozen
-tables.register(Exposure, "experiment_id", tables.USER)
-tables.register(UserValue, "experiment_id", tables.USER, "metric")
-tables.register(DayValue, "experiment_id", tables.USER, "metric", "since")
+spread_by_user(Exposure, "experiment_id", USER)
+spread_by_user(UserValue, "experiment_id", USER, "metric")
+spread_by_user(DayValue, "experiment_id", USER, "metric", "since")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config import maintenance
+from config.management import maintenance
 from config.serving.worker_process import worker_ends, worker_starts
 from flags.usage import sample_storage as recent_users
 from flags.usage import storage

@@ -1,0 +1,1 @@
+"""What operators run: the commands, the periodic tasks, and the examinations of the doctor."""

@@ -13,7 +13,7 @@ from django.db.models import Min
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from config.doctor.examinations import Finding, Options, ok, warning
+from config.management.examinations import Finding, Options, ok, warning
 from config.monitoring import counting, metrics
 from experiments.models import Experiment, Status
 

@@ -8,8 +8,8 @@ from django.core import management
 from django.core.management import find_commands, load_command_class
 from django.core.management.base import BaseCommand
 
-from config import maintenance
 from config.errors import ErrorCode
+from config.management import maintenance
 from config.models import Scope
 from config.monitoring.exposition import described
 from tests.guide.markdown import read_page, table_rows

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DataError, InternalError, NotSupportedError, OperationalError, ProgrammingError
 
+from config.database.distribution import MOST_SHARDS, SHARDS_A_WORKER, Plan, Step, carry_out, make_plan
 from config.database.locks import advisory_lock
 from config.database.outages import first_line
-from config.distribution.plan import MOST_SHARDS, SHARDS_A_WORKER, Plan, Step, carry_out, make_plan
 from config.management.operator import OperatorCommand
 
 

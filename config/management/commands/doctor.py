@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config.doctor.examinations import Level, Options, examine_all
+from config.management.examinations import Level, Options, examine_all
 
 _WIDTH = 10
 

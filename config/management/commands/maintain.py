@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from config.maintenance import maintain
+from config.management.maintenance import maintain
 from config.management.operator import OperatorCommand
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from config.keys.api_keys import revoke_key
-from config.management.revoking import RevokeCommand
+from config.management.operator import RevokeCommand
 from config.models import ApiKey
 
 

@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.keys.api_keys import rotate_key
-from config.management.operator import OperatorCommand, actor
-from config.management.revoking import find_by_id_or_prefix
+from config.management.operator import OperatorCommand, actor, find_by_id_or_prefix
 from config.models import ApiKey
 
 _MOST_DAYS = 365

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.management.revoking import RevokeCommand
+from config.management.operator import RevokeCommand
 from flags.changes.kill_switches import revoke_kill_switch
 from flags.models import KillSwitch
 

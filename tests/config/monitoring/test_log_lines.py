@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from config.monitoring import log_lines
 from config.monitoring.log_lines import Formatter, OutageLog, RateLimitFilter, WithoutRepetition, without_secrets
 from config.monitoring.request_ids import current, request_id_of
 
@@ -85,7 +86,7 @@ class TestRateLimitFilter:
     @pytest.fixture
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         clock = {"now": 0.0}
-        monkeypatch.setattr(lines.time, "monotonic", lambda: clock["now"])
+        monkeypatch.setattr(log_lines.time, "monotonic", lambda: clock["now"])
         return clock
 
     def test_rate_limit__many_lines_of_a_kind__lets_some_pass_and_says_how_many_it_left_out(self, clock) -> None:

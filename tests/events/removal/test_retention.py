@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from config.database.locks import advisory_lock
-from config.maintenance import tasks
+from config.management.maintenance import tasks
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record

@@ -15,7 +15,7 @@ import time_machine
 from django.db import connection
 
 from config.database.consistent_reads import read_consistently
-from config.distribution.tables import spread
+from config.database.distribution import spread
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.definition import Definition, Quantity

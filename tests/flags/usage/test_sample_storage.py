@@ -12,7 +12,7 @@ import pytest
 import time_machine
 from django.db import OperationalError, connection
 
-from config import maintenance
+from config.management import maintenance
 from config.models import Environment
 from events.removal.erasure import erase_user
 from flags.models import RecentUser, RecentUserSampling

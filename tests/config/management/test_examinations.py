@@ -18,8 +18,8 @@ from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from config.database.replica import Position, Standing
-from config.doctor import database, host, replica
-from config.doctor.examinations import Level, Options, examine_all
+from config.management import database_examinations, host_examinations
+from config.management.examinations import Level, Options, examine_all
 from config.models import Change
 from tests.config.test_checks import SECURE
 from tests.conftest import NOON
@@ -80,7 +80,7 @@ def test_doctor__database_away__says_so_and_looks_at_the_rest(monkeypatch: pytes
         raise OperationalError("connection refused\nwith a second line")
 
     monkeypatch.setattr(connection, "ensure_connection", fail)
-    monkeypatch.setattr("config.doctor.examinations.require_schema", fail)
+    monkeypatch.setattr("config.management.examinations.require_schema", fail)
     assert problems("database") == ["It does not answer: connection refused"]
     assert findings("clock", Level.OK) == findings("results", Level.OK) == []
     assert findings("settings", Level.OK)
@@ -109,8 +109,10 @@ def test_doctor__postgresql__settings_that_do_harm_are_found(
         "SELECT pg_is_in_recovery()": False, "SHOW max_connections": "100",
     }  # fmt: skip
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr(database, "_value", (good | {statement: value}).__getitem__)
-    assert [found.words for found in database._examine_postgresql() if found.level is not Level.OK] == [problem]
+    monkeypatch.setattr(database_examinations, "_value", (good | {statement: value}).__getitem__)
+    assert [found.words for found in database_examinations._examine_postgresql() if found.level is not Level.OK] == [
+        problem
+    ]
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no clock of its own")
@@ -128,7 +130,7 @@ def test_doctor__change_in_the_future__is_found() -> None:
 
 @pytest.mark.parametrize(("free", "level"), [(2**40, Level.OK), (2**30 - 1, Level.WARNING), (2**27 - 1, Level.ERROR)])
 def test_doctor__little_room__is_found(monkeypatch: pytest.MonkeyPatch, free: int, level: Level) -> None:
-    monkeypatch.setattr(host.shutil, "disk_usage", lambda _: type("Usage", (), {"free": free}))
+    monkeypatch.setattr(host_examinations.shutil, "disk_usage", lambda _: type("Usage", (), {"free": free}))
     assert findings("disk", level)[0].startswith("RUNTIME_DIR (")
 
 
@@ -235,9 +237,9 @@ def test_doctor__no_replica__says_nothing_of_one() -> None:
 def test_doctor__replica_that_cannot_be_read__is_an_error(
     monkeypatch: pytest.MonkeyPatch, position: Position, standing: Standing, words: str
 ) -> None:
-    monkeypatch.setattr(replica, "has_replica", lambda: True)
-    monkeypatch.setattr(replica, "ask_primary", lambda: position)
-    monkeypatch.setattr(replica, "ask_replica", lambda: standing)
+    monkeypatch.setattr(database_examinations, "has_replica", lambda: True)
+    monkeypatch.setattr(database_examinations, "ask_primary", lambda: position)
+    monkeypatch.setattr(database_examinations, "ask_replica", lambda: standing)
     assert findings("replica", Level.ERROR) == [words]
 
 
@@ -249,9 +251,9 @@ def answer(of_receiver: tuple[bool, bool], of_replay: tuple[int | None], stateme
 def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica, "has_replica", lambda: True)
-    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, 2, 10))
-    monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 0)
+    monkeypatch.setattr(database_examinations, "has_replica", lambda: True)
+    monkeypatch.setattr(database_examinations, "ask_primary", lambda: Position(7, 2, 10))
+    monkeypatch.setattr(database_examinations, "_SECONDS_TO_CATCH_UP", 0)
     for is_receiving, is_paused, replayed, level, words in [
         (True, False, 10, Level.OK, "It streams, and has replayed what the primary had when this began."),
         (True, True, 4, Level.WARNING, "Replay is paused. It is 6 bytes of the log behind"),
@@ -261,8 +263,8 @@ def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
         for since, more in [(None, "."), (70, ", and last replayed a commit of 70 seconds ago.")]:
             with subtests.test(is_receiving=is_receiving, is_paused=is_paused, since=since, more=more):
                 of_receiver, of_replay = (is_receiving, is_paused), (since,)
-                monkeypatch.setattr(replica, "ask_replica", partial(Standing, 7, 2, replayed))
-                monkeypatch.setattr(replica, "_ask", partial(answer, of_receiver, of_replay))
+                monkeypatch.setattr(database_examinations, "ask_replica", partial(Standing, 7, 2, replayed))
+                monkeypatch.setattr(database_examinations, "_ask", partial(answer, of_receiver, of_replay))
                 assert findings("replica", level) == [words if level is Level.OK else words + more]
 
 
@@ -270,7 +272,7 @@ def test_doctor__replica_away__is_a_warning_because_the_primary_is_read(monkeypa
     def fail() -> Standing:
         raise OperationalError("connection refused\nwith a second line")
 
-    monkeypatch.setattr(replica, "has_replica", lambda: True)
-    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, 2, 10))
-    monkeypatch.setattr(replica, "ask_replica", fail)
+    monkeypatch.setattr(database_examinations, "has_replica", lambda: True)
+    monkeypatch.setattr(database_examinations, "ask_primary", lambda: Position(7, 2, 10))
+    monkeypatch.setattr(database_examinations, "ask_replica", fail)
     assert findings("replica", Level.WARNING) == ["It does not answer: connection refused"]

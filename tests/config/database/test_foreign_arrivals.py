@@ -8,14 +8,14 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
+from config.database import distribution as plan
 from config.database.commit_order import (
     arrived_since,
     forget_foreign_arrivals,
     has_foreign_arrivals,
     take_mark,
 )
-from config.distribution import plan
-from config.distribution.tables import spread
+from config.database.distribution import spread
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record

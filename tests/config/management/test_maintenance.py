@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError
 
-from config import maintenance
 from config.database.locks import advisory_lock
+from config.management import maintenance
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db

@@ -1,8 +1,8 @@
-"""What is to be done so that a Citus coordinator has the tables as `tables.spread` says, and what stands against it.
+"""Spreading the tables that grow with users over the workers of a Citus coordinator, where all others stay.
 
-All steps are one transaction, because statements that use several tables must not find one of them elsewhere. So a
-command that was interrupted has changed nothing. A plan has only what is not done yet, such as the tables of a later
-release.
+Each app registers its own tables. A plan has what is still to be done, such as for a table of a later release, and what
+stands against it. All of its steps are one transaction, because statements that use several tables must not find one of
+them elsewhere. So a command that was interrupted has changed nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,39 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import OperationalError, connection, transaction
+from django.db.models import Model
 
-from config.database.commit_order import forget_foreign_arrivals, has_foreign_arrivals
+from config.database.commit_order import ArrivalField, forget_foreign_arrivals, has_foreign_arrivals
 from config.database.group_commit import is_conflict
 from config.database.postgresql.base import SPREADING
 from config.database.schema import missing_migrations
 from config.database.timeouts import UNLIMITED
-from config.distribution.tables import USER, SpreadTable, spread
+
+USER = "user_id"
+"""The column by whose values rows are placed, so that all rows of a user are on the same worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadTable:
+    """A table whose rows are spread by user. `key` has the columns of its primary key.
+
+    `has_arrivals` is whether its rows store when they were written, for `config.database.commit_order`.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    has_arrivals: bool = False
+
+
+spread: list[SpreadTable] = []
+
+
+def spread_by_user(model: type[Model], *key: str) -> None:
+    """Spread the table of a model. Citus wants the column of users in the primary key, which gets these columns."""
+    assert USER in key, model  # noqa: S101 (a worker can check only what it has)
+    has_arrivals = any(isinstance(field, ArrivalField) for field in model._meta.fields)
+    spread.append(SpreadTable(model._meta.db_table, key, has_arrivals))
+
 
 SUPPORTED = (12, 13)
 """The major versions of Citus that were tried."""

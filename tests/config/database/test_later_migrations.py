@@ -10,8 +10,8 @@ from django.db import connection, models
 from django.db.migrations import AddField, Migration
 from django.db.migrations.loader import MigrationLoader
 
+from config.database.distribution import USER, spread
 from config.database.online_indexes import AddIndexOnline
-from config.distribution.tables import USER, spread
 from config.models import Environment
 from events.models import Event
 from tests.factories import EventFactory

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from config.doctor import distribution
-from config.doctor.distribution import examine_distribution
-from config.doctor.examinations import Options
+from config.management import database_examinations
+from config.management.database_examinations import examine_distribution
+from config.management.examinations import Options
 
 pytestmark = [pytest.mark.django_db, pytest.mark.distributed]
 
@@ -22,12 +22,16 @@ pytestmark = [pytest.mark.django_db, pytest.mark.distributed]
 def test_examination__shards_to_move__names_a_command_that_the_workers_allow(
     monkeypatch: pytest.MonkeyPatch, levels: list[str], command: str
 ) -> None:
-    monkeypatch.setattr(distribution, "_MOVES", "SELECT 3")
-    monkeypatch.setattr(distribution, "_LEVELS", f"SELECT unnest(ARRAY{levels})")
+    monkeypatch.setattr(database_examinations, "_MOVES", "SELECT 3")
+    monkeypatch.setattr(database_examinations, "_LEVELS", f"SELECT unnest(ARRAY{levels})")
     *_, finding = examine_distribution(Options())
     assert finding.words == "3 shards would be better on other workers."
     assert finding.remedy.startswith(command)
 
 
 def test_examination__workers__say_whether_they_decode() -> None:
-    assert {level for (level,) in distribution._rows(distribution._LEVELS)} <= {"replica", "logical", "minimal"}
+    assert {level for (level,) in database_examinations._rows(database_examinations._LEVELS)} <= {
+        "replica",
+        "logical",
+        "minimal",
+    }

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection
 
+from config.database import distribution as plan
 from config.database.backups import BackupFailed, back_up, restore
-from config.distribution import plan
-from config.distribution.tables import spread
+from config.database.distribution import spread
 
 pytestmark = pytest.mark.django_db
 

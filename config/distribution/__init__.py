@@ -1,1 +1,0 @@
-"""Spreading the tables that grow with users over the workers of a Citus coordinator."""

@@ -1,1 +1,0 @@
-"""What `manage.py doctor` examines: whether this host can serve, and what an operator should do if it cannot."""
