@@ -1,6 +1,6 @@
 """The models that all apps use: environments, API keys, the change log, stored responses, and webhooks.
 
-Only `config.keys`, `config.change_log`, `config.database` and `config.webhooks` write them.
+Only `config.access`, `config.change_log`, `config.database` and `config.webhooks` write them.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from django.db.models import Max
 
+from config.access import environments
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
-from config.keys import environments
 from config.models import Change, Environment, Scope, kinds_of
 from config.snapshot import Table, give_way
 from flags.changes import flag_changes, segment_changes

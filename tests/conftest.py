@@ -15,9 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from config import signal_file, snapshot
+from config.access.api_keys import create_key
 from config.change_log.writing import Actor
 from config.database.engines import is_distributed
-from config.keys.api_keys import create_key
 from config.models import Environment, Scope, Source
 from tests.fast_lane import FastLaneHandler
 

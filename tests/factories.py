@@ -11,7 +11,7 @@ import factory
 from django.contrib.auth.models import Permission, User
 from django.test import TestCase
 
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.models import ApiKey, Environment, Scope
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record

@@ -20,8 +20,20 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from config.accounts.log import GROUP, USER, document, log_account, log_password, seen_by_staff, version_of
-from config.accounts.rights import describe_permission, exceeding, may_change, names_of, rights_of
+from config.access.accounts import (
+    GROUP,
+    USER,
+    describe_permission,
+    document,
+    exceeding,
+    log_account,
+    log_password,
+    may_change,
+    names_of,
+    rights_of,
+    seen_by_staff,
+    version_of,
+)
 from config.admin.columns import column, moment
 from config.admin.conflicts import Conflict
 from config.admin.filters import IgnoresUnknownParameters

@@ -8,11 +8,10 @@ from typing import Any
 
 from django.contrib.auth.models import Permission
 
-from config.accounts.log import GROUP, USER
-from config.accounts.rights import describe_permission, names_of
+from config.access import api_keys, environments
+from config.access.accounts import GROUP, USER, describe_permission, names_of
 from config.change_log.descriptions import name_kind
 from config.change_log.sentences import KindWords, Sentences, kind_words, list_sentences, on_change
-from config.keys import api_keys, environments
 from config.models import ReasonSetting, Scope, WebhookFormat
 from config.webhooks import changes as webhooks
 

@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
+from config.access import api_keys, environments
 from config.admin.columns import column, moment
 from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.filters import ChoiceFilter, DayFilter
@@ -24,7 +25,6 @@ from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, write
 from config.admin.user_links import link_users
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
-from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
 
 

@@ -15,10 +15,10 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from config.access.api_keys import live_keys
+from config.access.environments import known
 from config.change_log.writing import Actor
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from config.keys.api_keys import live_keys
-from config.keys.environments import known
 from config.models import Environment, Scope, Source
 from config.monitoring.addresses import parse_address
 

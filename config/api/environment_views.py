@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.access import environments
 from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
@@ -17,7 +18,6 @@ from config.api.schema import answer, operation
 from config.api.serializers import ChoiceField, KeyField, StrictSerializer, SwitchField, TextField, TimestampField
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
-from config.keys import environments
 from config.models import Environment, ReasonSetting, Scope
 from config.slugs import KEY_RULE, NAME_LENGTH, is_key
 

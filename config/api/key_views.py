@@ -15,6 +15,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.access import api_keys
 from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
@@ -31,7 +32,6 @@ from config.api.serializers import (
 )
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
-from config.keys import api_keys
 from config.models import ApiKey, Scope
 from config.slugs import NAME_LENGTH
 

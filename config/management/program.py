@@ -56,7 +56,7 @@ def _logging_accounts(command: Sequence[str]) -> Iterator[None]:
     """Log what Django's own commands do to users."""
 
     def log(instance: Any, created: bool, **_: object) -> None:
-        from config.accounts.log import document, log_account, log_password  # noqa: PLC0415 (needs models)
+        from config.access.accounts import document, log_account, log_password  # noqa: PLC0415 (needs models)
         from config.management.operator import actor  # noqa: PLC0415
 
         if created:

@@ -9,6 +9,7 @@ from msgspec import field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.access.environments import get_environment
 from config.api.filters import refuse_parameters
 from config.api.history import CHANGES
 from config.api.permissions import Access
@@ -18,7 +19,6 @@ from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.api.views import ApiViewSet
 from config.change_log.history import summarize_differences
 from config.errors import ErrorCode
-from config.keys.environments import get_environment
 from config.models import Scope
 from flags.changes.promotion import promote
 

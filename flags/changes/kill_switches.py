@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from config.access.api_keys import digest
 from config.change_log.preconditions import changing
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
-from config.keys.api_keys import digest
 from config.models import Environment, Source
 from config.slugs import check_name
 from config.timestamps import format_timestamp

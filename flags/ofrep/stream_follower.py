@@ -14,8 +14,8 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from config import signal_file, snapshot
-from config.keys.api_keys import live_keys
-from config.keys.environments import known
+from config.access.api_keys import live_keys
+from config.access.environments import known
 from config.models import Change
 from flags.engine.types import Configuration
 from flags.ofrep.stream_messages import EnvironmentStatus

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from config.keys.environments import known
+from config.access.environments import known
 from config.models import Environment
 from config.snapshot import revision
 from flags.engine.types import Attributes, Configuration, Context

@@ -38,8 +38,8 @@ class Flag:
 def main(rounds: int, times: int) -> None:
     from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
 
+    from config.access.api_keys import create_key  # noqa: PLC0415
     from config.change_log.writing import Actor  # noqa: PLC0415
-    from config.keys.api_keys import create_key  # noqa: PLC0415
     from config.models import Environment, Scope, Source  # noqa: PLC0415
     from config.monitoring.counting import beat  # noqa: PLC0415
     from config.serving.gateway.gateway import Gateway  # noqa: PLC0415

@@ -11,9 +11,9 @@ from django.contrib.auth.models import Group
 from django.core.management import call_command
 from playwright.sync_api import Browser, Page, expect
 
+from config.access.api_keys import create_key
 from config.guide.pages import PAGES
 from config.guide.rendering import page_url
-from config.keys.api_keys import create_key
 from config.models import Environment, Scope
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from config.keys.environments import create_environment
+from config.access.environments import create_environment
 from config.models import Environment
 from config.slugs import KEY_LENGTH, NAME_LENGTH
 from events.recording.ingest import NewEvent, new_id, record

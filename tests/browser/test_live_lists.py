@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from config.keys.environments import create_environment
+from config.access.environments import create_environment
 from config.models import Environment
 from config.timestamps import format_timestamp
 from experiments.metrics.changes import create_metric, delete_metric, update_metric

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from config.keys.environments import create_environment
+from config.access.environments import create_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit

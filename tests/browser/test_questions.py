@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Change, Environment, ReasonSetting
 from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit

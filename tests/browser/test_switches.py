@@ -6,7 +6,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Locator, Page, expect
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Environment, ReasonSetting
 from tests.browser.accessibility import complaints
 from tests.browser.conftest import Visit

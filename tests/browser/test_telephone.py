@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from config.keys.api_keys import create_key
-from config.keys.environments import create_environment
+from config.access.api_keys import create_key
+from config.access.environments import create_environment
 from config.models import Environment, Scope
 from config.slugs import KEY_LENGTH
 from config.webhooks.changes import create_webhook

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config.keys.environments import create_environment, update_environment
+from config.access.environments import create_environment, update_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import archive_flag, create_flag, restore_flag, update_flag
 from flags.changes.segment_changes import create_segment, delete_segment

@@ -18,8 +18,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 def main() -> None:
     from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
 
+    from config.access.api_keys import create_key  # noqa: PLC0415
     from config.change_log.writing import Actor  # noqa: PLC0415
-    from config.keys.api_keys import create_key  # noqa: PLC0415
     from config.models import Environment, Scope, Source  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.management.operator import OperatorCommand, actor, find_environment
 from config.models import Scope
 from config.timestamps import format_timestamp, parse_timestamp

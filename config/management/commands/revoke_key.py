@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.keys.api_keys import revoke_key
+from config.access.api_keys import revoke_key
 from config.management.operator import RevokeCommand
 from config.models import ApiKey
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from config.keys.api_keys import rotate_key
+from config.access.api_keys import rotate_key
 from config.management.operator import OperatorCommand, actor, find_by_id_or_prefix
 from config.models import ApiKey
 

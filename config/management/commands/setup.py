@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection, transaction
 from django.utils import timezone
 
-from config.accounts.log import document, log_account
+from config.access.accounts import document, log_account
 from config.management.migrating import migrate
 from config.management.operator import actor
 from config.serving.listening import CannotListen, listen

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from config.accounts.log import seen_by_staff, version_of
+from config.access.accounts import seen_by_staff, version_of
 from config.change_log.descriptions import describe_change
 from config.models import Change, Source
 from config.timestamps import format_timestamp

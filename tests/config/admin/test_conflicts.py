@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Change, Environment
 from experiments.lifecycle.changes import update_experiment
 from experiments.metrics.changes import create_metric, update_metric

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import ApiKey, Environment, ReasonSetting
 from experiments.models import Experiment
 from flags.changes.flag_changes import get_flag

@@ -10,7 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
 from django.urls import reverse
 
-from config.keys.api_keys import COMMON_PERMISSIONS, create_key, digest
+from config.access.api_keys import COMMON_PERMISSIONS, create_key, digest
 from config.models import ApiKey, Environment, Scope, Source
 from tests.admin import errors_of, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON, CommittingClient

@@ -10,7 +10,7 @@ import pytest
 import time_machine
 from django.test import Client
 
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.models import ApiKey, Change, Environment, Scope
 from config.timestamps import format_timestamp
 from flags.changes.flag_changes import create_flag, update_flag

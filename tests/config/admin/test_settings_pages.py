@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from config.keys.api_keys import create_key
-from config.keys.environments import create_environment, update_environment
+from config.access.api_keys import create_key
+from config.access.environments import create_environment, update_environment
 from config.models import ApiKey, Change, Environment, Scope, Source
 from flags.changes.flag_changes import create_flag
 from tests.admin import AdminClient, errors_of, messages_of, only_change, revision, sign_in, text_of

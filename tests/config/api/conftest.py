@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.models import ApiKey, Change, Environment, Scope
 from events.models import Event
 from experiments.lifecycle.changes import create_experiment, start_experiment

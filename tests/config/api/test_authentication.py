@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import TestCase
 
 from config import snapshot
-from config.keys.api_keys import live_keys, revoke_key
+from config.access.api_keys import live_keys, revoke_key
 from config.models import ApiKey, Change, Scope
 from config.snapshot import Lateness
 from config.snapshot.tables import current

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from config.access.api_keys import COMMON_PERMISSIONS, rotate_key
 from config.change_log.writing import Actor
 from config.errors import DomainError
-from config.keys.api_keys import COMMON_PERMISSIONS, rotate_key
 from config.models import ApiKey, Environment, IdempotencyKey, Scope, Source
 from tests.answers import data, error
 from tests.conftest import NOON, CommittingClient

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from config.access.api_keys import create_key
 from config.api import limits
 from config.api.limits import TooManyRequests
-from config.keys.api_keys import create_key
 from config.models import Scope
 from events.models import Event
 from tests.conftest import ACTOR, NOON

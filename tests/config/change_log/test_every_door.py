@@ -19,8 +19,8 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
+from config.access.environments import create_environment
 from config.change_log.writing import Actor
-from config.keys.environments import create_environment
 from config.models import Change, Environment, Source
 from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from config.accounts.log import GROUP, USER
+from config.access import api_keys, environments
+from config.access.accounts import GROUP, USER
 from config.change_log.descriptions import describe_differences
 from config.change_log.sentences import in_past, kind_words
-from config.keys import api_keys, environments
 from config.models import KINDS, ApiKey, Environment, Webhook
 from config.webhooks import changes as webhooks
 from experiments.metrics import changes as metrics

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Model
 
-from config.keys import api_keys, environments
+from config.access import api_keys, environments
 from config.models import ApiKey, Change, Environment, Webhook
 from config.webhooks import changes as webhooks
 from experiments.lifecycle import changes as lifecycle

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from django.db import Error, connection, transaction
 
+from config.access.environments import create_environment
 from config.database import notifications
 from config.database.notifications import CHANNEL, LISTENER_NAME, Alarm, Listener
-from config.keys.environments import create_environment
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from config.keys.api_keys import create_key, digest, revoke_key
+from config.access.api_keys import create_key, digest, revoke_key
 from config.management import operator
 from config.models import ApiKey, Change, Environment, Scope, Source
 from config.serving.listening import listen

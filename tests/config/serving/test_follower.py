@@ -11,10 +11,10 @@ import pytest
 from django.db import InterfaceError, OperationalError
 
 from config import signal_file, snapshot
+from config.access import environments
+from config.access.environments import create_environment
 from config.database.notifications import Alarm, Listener
 from config.database.schema import SchemaIsBehind
-from config.keys import environments
-from config.keys.environments import create_environment
 from config.models import Change, Environment
 from config.serving import follower
 from config.serving.follower import Follower

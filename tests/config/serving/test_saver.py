@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config import snapshot
-from config.keys.environments import create_environment
+from config.access.environments import create_environment
 from config.serving.saver import Saver
 from config.snapshot import state_file
 from config.snapshot.state_file import State

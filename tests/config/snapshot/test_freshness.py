@@ -11,9 +11,9 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from config import signal_file, snapshot
+from config.access.api_keys import create_key, digest, live_keys, revoke_key
+from config.access.environments import create_environment, known
 from config.errors import DomainError, ErrorCode
-from config.keys.api_keys import create_key, digest, live_keys, revoke_key
-from config.keys.environments import create_environment, known
 from config.models import Change, Environment, Scope
 from config.snapshot import freshness, tables
 from config.snapshot.tables import Lateness

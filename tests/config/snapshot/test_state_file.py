@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from config import snapshot
+from config.access.api_keys import create_key, digest, live_keys
+from config.access.environments import create_environment, known
 from config.database.file_locks import file_lock
-from config.keys.api_keys import create_key, digest, live_keys
-from config.keys.environments import create_environment, known
 from config.models import Environment, Scope
 from config.snapshot import state_file
 from config.snapshot.state_file import State, keep, restore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config import signal_file, snapshot
-from config.keys.api_keys import create_key, live_keys
+from config.access.api_keys import create_key, live_keys
 from config.models import Change, Environment, Scope
 from config.snapshot import tables, turns
 from config.snapshot.tables import current

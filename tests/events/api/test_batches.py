@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.models import Environment, Scope
 from events.models import Event, EventCount
 from tests.cases import undone

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Environment
 from events.counts import storage as counts
 from events.models import Event

@@ -11,7 +11,7 @@ import pytest
 from pytest_django import DjangoDbBlocker
 from scipy import integrate, stats
 
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.models import Environment, Scope
 from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient

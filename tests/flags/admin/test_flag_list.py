@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from config.access.environments import create_environment, update_environment
 from config.change_log.writing import writing
-from config.keys.environments import create_environment, update_environment
 from config.models import Change, Environment, ReasonSetting
 from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, get_flag, update_flag

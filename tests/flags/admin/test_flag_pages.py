@@ -9,7 +9,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Change, Environment, ReasonSetting, Source
 from flags.changes.flag_changes import archive_flag, create_flag, get_flag, update_flag
 from flags.models import Flag

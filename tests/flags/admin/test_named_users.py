@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Change, Environment
 from config.timestamps import format_timestamp
 from flags.changes.flag_changes import create_flag, update_flag

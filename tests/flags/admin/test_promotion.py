@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from config.access.environments import create_environment
 from config.change_log.writing import writing
-from config.keys.environments import create_environment
 from config.models import Change, Environment
 from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, document, update_flag

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config import snapshot
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Change, Environment, ReasonSetting
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.changes.segment_changes import create_segment

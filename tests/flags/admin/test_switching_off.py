@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from config.access.environments import update_environment
 from config.change_log.writing import writing
-from config.keys.environments import update_environment
 from config.models import Change, Environment
 from flags.changes.experiment_rules import put_rule
 from flags.changes.flag_changes import create_flag, get_flag, update_flag

@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from config.keys.environments import update_environment
+from config.access.environments import update_environment
 from config.models import Change, Environment, ReasonSetting, Source
 from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
 from flags.changes.segment_changes import create_segment, delete_segment, get_segment, update_segment

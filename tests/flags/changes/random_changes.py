@@ -7,9 +7,9 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from config.access.environments import create_environment
 from config.change_log.writing import writing
 from config.errors import DomainError
-from config.keys.environments import create_environment
 from config.models import Change, Environment
 from flags.changes import segment_changes
 from flags.changes.experiment_rules import put_rule, remove_rule

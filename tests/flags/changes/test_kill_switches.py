@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from config.access.api_keys import digest
 from config.errors import DomainError, ErrorCode, ValidationFailed
-from config.keys.api_keys import digest
 from config.models import Change, Environment
 from flags.changes import kill_switches
 from flags.changes.flag_changes import delete_flag

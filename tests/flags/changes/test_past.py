@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from config.access.environments import create_environment
 from config.errors import DomainError
-from config.keys.environments import create_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import create_flag, delete_flag, update_flag
 from flags.changes.past import configuration_at

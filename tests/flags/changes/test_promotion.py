@@ -10,8 +10,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from config.access.environments import create_environment
 from config.errors import DomainError, ValidationFailed
-from config.keys.environments import create_environment
 from config.models import Change, Environment, Scope
 from flags.changes.flag_changes import archive_flag, create_flag, document, update_flag
 from flags.changes.promotion import fingerprint, promote

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from config.access.environments import create_environment
 from config.errors import DomainError, ValidationFailed
-from config.keys.environments import create_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import (
     archive_flag,

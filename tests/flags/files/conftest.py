@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config.keys.environments import create_environment
+from config.access.environments import create_environment
 from config.models import Environment
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.changes.segment_changes import create_segment

@@ -10,7 +10,7 @@ import pytest
 import time_machine
 
 from config import snapshot
-from config.keys.api_keys import create_key
+from config.access.api_keys import create_key
 from config.models import Scope
 from config.serving import worker_process
 from flags.ofrep import answers, tokens

@@ -11,8 +11,8 @@ from django.db import OperationalError
 from django.db import connection as database
 
 from config import signal_file, snapshot
-from config.keys.api_keys import create_key, revoke_key
-from config.keys.environments import create_environment
+from config.access.api_keys import create_key, revoke_key
+from config.access.environments import create_environment
 from config.models import Change, Environment, Scope
 from flags.changes.flag_changes import create_flag, update_flag
 from flags.changes.segment_changes import create_segment

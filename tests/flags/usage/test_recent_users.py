@@ -10,7 +10,7 @@ import pytest
 from django.test import TestCase
 
 from config import snapshot
-from config.keys.environments import create_environment
+from config.access.environments import create_environment
 from config.models import Environment, Scope
 from flags.engine.bucketing import BUCKETS, bucket
 from flags.usage import recent_users

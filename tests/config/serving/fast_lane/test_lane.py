@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError
 from django.urls import path
 
-from config.keys.api_keys import live_keys, revoke_key
+from config.access.api_keys import live_keys, revoke_key
 from config.models import ApiKey, Scope
 from config.serving import wsgi
 from config.serving.fast_lane import MAX_BYTES, Call, Fast, FastLane, Operations, ReplayedInput, Reply

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from config import signal_file
-from config.keys.api_keys import revoke_key
+from config.access.api_keys import revoke_key
 from config.models import Environment, Scope
 from experiments.exposures.assignment_cache import _Page, assignment_cache
 from experiments.exposures.recording import assign

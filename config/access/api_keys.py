@@ -13,11 +13,11 @@ from uuid import UUID
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
+from config.access.environments import dump_environment, restore_environment
 from config.change_log.reversion import Reversible, UndoPlan, reversibles
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.keys.environments import dump_environment, restore_environment
 from config.models import ApiKey, Change, Environment, Scope, Source
 from config.slugs import check_name
 from config.snapshot import Table

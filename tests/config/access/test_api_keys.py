@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.core import serializers
 
+from config.access import api_keys
+from config.access.api_keys import create_key, digest, live_keys, revoke_key
 from config.errors import ValidationFailed
-from config.keys import api_keys
-from config.keys.api_keys import create_key, digest, live_keys, revoke_key
 from config.models import ApiKey, Change, Environment, Scope
 from config.snapshot.tables import current
 from tests.conftest import ACTOR, NOON

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError
 
+from config.access.environments import create_environment, update_environment
 from config.change_log.writing import Actor
 from config.errors import DomainError, ValidationFailed
-from config.keys.environments import create_environment, update_environment
 from config.models import Change, Environment, ReasonSetting
 from tests.conftest import ACTOR, NOON
 

@@ -1,1 +1,0 @@
-"""Users and groups: their entries in the change log, and who may grant what."""

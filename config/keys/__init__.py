@@ -1,1 +1,0 @@
-"""Environments and the API keys that belong to them."""
