@@ -18,7 +18,7 @@ from config.access import environments
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment, Scope, kinds_of
-from config.snapshot import Table, give_way
+from config.snapshot import Table, yield_cpu
 from flags.changes import flag_changes, segment_changes
 from flags.changes.properties import evaluated_document, in_environment
 from flags.engine.compiling import compile_flag, compile_segment
@@ -86,7 +86,7 @@ def _load() -> Compiled:
     for row in FlagRow.objects.iterator():
         if row.archived_at is not None:
             archived.add(row.key)
-        give_way()
+        yield_cpu()
         document = {**evaluated_document(row), "states": states[row.pk]}
         own = versions[row.pk]
         newest = {key: max(row.common_version, own.get(key, 0)) for key in flags}
@@ -127,7 +127,7 @@ def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
             draft.advance(change)  # a later change has the whole flag, but may be one of another environment
         else:
             draft.add(change)
-        give_way()
+        yield_cpu()
     return draft.compiled()
 
 

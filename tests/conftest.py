@@ -14,11 +14,12 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.access.api_keys import create_key
 from config.change_log.writing import Actor
 from config.database.engines import is_distributed
 from config.models import Environment, Scope, Source
+from config.snapshot import signal_file
 from tests.fast_lane import FastLaneHandler
 
 pytest.register_assert_rewrite("tests.system.recorders")  # which judges for tests of several folders

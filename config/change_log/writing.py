@@ -12,7 +12,6 @@ from typing import Protocol, Self, TypeVar
 
 from django.db import transaction
 
-from config import signal_file
 from config.database import insertion
 from config.database.consistent_reads import read_consistently
 from config.database.locks import lock_change_log
@@ -20,6 +19,7 @@ from config.database.notifications import announce
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Source
+from config.snapshot import signal_file
 
 _COLUMNS = (
     "revision", "at", "actor", "source", "reason", "kind", "object_id", "key", "environment", "before", "after",
@@ -141,7 +141,7 @@ class Writing(Basis):
             if self.actor.writes is not None:
                 self.actor.writes.append(self.first)
             announce()
-            transaction.on_commit(signal_file.poke)
+            transaction.on_commit(signal_file.signal_change)
 
 
 @contextmanager

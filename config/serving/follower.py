@@ -11,11 +11,10 @@ from datetime import datetime
 
 from django.db import Error, connection
 
-from config import signal_file
 from config.database.notifications import Alarm, Listener
 from config.database.schema import SchemaIsBehind, require_schema
 from config.serving.saver import Saver
-from config.snapshot import freshness, state_file, tables
+from config.snapshot import freshness, signal_file, state_file, tables
 from config.snapshot.state_file import State
 from config.snapshot.tables import Lateness, current
 
@@ -57,7 +56,7 @@ class Follower:
             self._has_tried.wait(_LONGEST_START)
 
     def _run(self) -> None:
-        tables.give_way_often()
+        tables.start_yielding_cpu()
         while True:
             try:
                 self._follow()
@@ -77,7 +76,7 @@ class Follower:
         elif not current.is_newest():
             current.catch_up(self.news.announce_large_change)
             if signal_file.read() == signal:  # another host has made the change, or this one is about to say so
-                signal_file.poke()
+                signal_file.signal_change()
                 current.catch_up(self.news.announce_large_change)
         self.news.succeed(number)
         if self._offered != current.newest:

@@ -43,7 +43,7 @@ class Saver:
         self._is_offered.set()
 
     def _run(self) -> None:
-        tables.give_way_often()
+        tables.start_yielding_cpu()
         while True:
             self._is_offered.wait(_SECONDS_BETWEEN_SIGNS)
             self._is_offered.clear()

@@ -14,14 +14,12 @@ from config.snapshot.freshness import (
     reset,
     staleness,
 )
-from config.snapshot.tables import Lateness, Table, give_way, give_way_often, revision
+from config.snapshot.tables import Lateness, Table, revision, start_yielding_cpu, yield_cpu
 
 __all__ = [
     "Lateness",
     "Table",
     "catch_up_to",
-    "give_way",
-    "give_way_often",
     "is_loaded",
     "lateness",
     "look",
@@ -30,4 +28,6 @@ __all__ = [
     "reset",
     "revision",
     "staleness",
+    "start_yielding_cpu",
+    "yield_cpu",
 ]

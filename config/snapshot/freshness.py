@@ -14,9 +14,8 @@ from collections.abc import Callable
 
 from django.db import Error
 
-from config import signal_file
 from config.errors import DomainError, ErrorCode
-from config.snapshot import state_file
+from config.snapshot import signal_file, state_file
 from config.snapshot.tables import Lateness, current, revision
 
 logger = logging.getLogger(__name__)

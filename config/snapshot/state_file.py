@@ -23,7 +23,7 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from config.database.file_locks import file_lock
-from config.snapshot.tables import Table, current, give_way, without_garbage_collection
+from config.snapshot.tables import Table, current, without_garbage_collection, yield_cpu
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def _write(state: State, path: Path) -> None:
         for line in _lines(state):
             checksum.update(line)
             file.write(line)
-            give_way()
+            yield_cpu()
         file.write(checksum.hexdigest().encode())
         file.flush()
         os.fsync(file.fileno())

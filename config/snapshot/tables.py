@@ -13,11 +13,16 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
-from config import signal_file
+from django.conf import settings
+
+from config.database.file_locks import file_lock
 from config.errors import DomainError, ErrorCode
 from config.models import Change
-from config.snapshot.turns import turn
+from config.snapshot import signal_file
 
+MAX_SECONDS_FOR_OTHERS = 15.0
+"""How long a large change waits for those of other processes. One of them may have been stopped."""
+_SECONDS_BETWEEN_TRIES = 0.02
 MANY = 200
 """Of more changes than this, no request waits until they are applied."""
 
@@ -187,9 +192,9 @@ class Snapshot:
         self.seen_first = None
         self._load_first()
         _pace.between = self._load_first
-        own_turn = turn(while_waiting=self._load_first) if _pace.gives_way else nullcontext()
+        lock = one_process_at_a_time(while_waiting=self._load_first) if _pace.yields_cpu else nullcontext()
         try:
-            with own_turn, without_garbage_collection():
+            with lock, without_garbage_collection():
                 yield
         finally:
             _pace.between = _do_nothing
@@ -245,7 +250,7 @@ class Snapshot:
             own = []
             for change in changes.iterator(_CHANGES_AT_ONCE):
                 own.append(change)
-                give_way()
+                yield_cpu()
             for table in others:
                 table.apply(own)
         self._newest = newest
@@ -272,7 +277,7 @@ def without_garbage_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
-        if _pace.gives_way:
+        if _pace.yields_cpu:
             gc.freeze()  # the first collection would otherwise search all that is new, and stop every request
     finally:
         if was_enabled:
@@ -289,21 +294,32 @@ class _Pace(threading.local):
     """What is done in each pause."""
 
     @property
-    def gives_way(self) -> bool:
+    def yields_cpu(self) -> bool:
         return self.pauses_at < float("inf")
 
 
 _pace = _Pace()
 
 
-def give_way_often() -> None:
-    """Make this thread leave the processor to others every few milliseconds, wherever it calls `give_way`."""
+def start_yielding_cpu() -> None:
+    """Make this thread leave the processor to others every few milliseconds, wherever it calls `yield_cpu`."""
     _pace.pauses_at = 0.0
 
 
-def give_way() -> None:
+def yield_cpu() -> None:
     """Pause if this thread must give way to requests, and has computed for long. Call it in each step of long work."""
     if time.monotonic() >= _pace.pauses_at:
         time.sleep(_PAUSE)
         _pace.between()
         _pace.pauses_at = time.monotonic() + _LONGEST_STRETCH
+
+
+@contextmanager
+def one_process_at_a_time(while_waiting: Callable[[], None]) -> Iterator[None]:
+    """Wait until no other process has its turn, and hold it in this block. The end of a process ends its turn."""
+    with file_lock(settings.RUNTIME_DIR / "turn.lock", is_needed=False) as try_to_lock:
+        deadline = time.monotonic() + MAX_SECONDS_FOR_OTHERS
+        while not try_to_lock() and time.monotonic() < deadline:
+            while_waiting()
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+        yield

@@ -14,10 +14,10 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Min, Q
 
-from config import signal_file
 from config.change_log.writing import Actor
 from config.models import Change, Delivery, DeliveryState, Source, Webhook, kinds_of
 from config.monitoring import metrics
+from config.snapshot import signal_file
 from config.timestamps import format_timestamp
 from config.webhooks.changes import pause_webhook
 from config.webhooks.messages import Message, render, render_test
@@ -107,7 +107,7 @@ def queue_test(webhook: Webhook, now: datetime) -> Delivery:
     """Queue a message that only shows that messages arrive."""
     body = render_test(webhook.format, webhook.name, now)
     delivery = Delivery.objects.create(webhook=webhook, summary="test", body=body, **_to_send(now))
-    transaction.on_commit(signal_file.poke)
+    transaction.on_commit(signal_file.signal_change)
     return delivery
 
 
@@ -116,7 +116,7 @@ def send_again(delivery: Delivery, now: datetime) -> None:
     again = {**_to_send(now), "tries": 0, "state": DeliveryState.WAITING}
     del again["created_at"]
     Delivery.objects.filter(pk=delivery.pk).update(**again)
-    transaction.on_commit(signal_file.poke)
+    transaction.on_commit(signal_file.signal_change)
 
 
 # --- attempts ---------------------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from uuid import UUID
 from django.db import Error, connection
 from django.utils import timezone
 
-from config import signal_file
 from config.monitoring import counting, metrics
 from config.monitoring.log_lines import OutageLog
+from config.snapshot import signal_file
 from config.webhooks import outbox
 from config.webhooks.outbox import Attempt
 from config.webhooks.sending import Outcome, send

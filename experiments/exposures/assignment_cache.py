@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from config import signal_file, snapshot
+from config import snapshot
+from config.snapshot import signal_file
 from experiments.exposures.recording import find_stored
 from experiments.exposures.storage import Stored
 from experiments.models.locks import ExposureKey

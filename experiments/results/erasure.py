@@ -9,10 +9,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from config import signal_file
 from config.database.locks import lock_environment
 from config.database.planning import WITHOUT_JIT, planned
 from config.models import Environment
+from config.snapshot import signal_file
 from config.timestamps import floor_to_second
 from events.models import Event
 from events.removal.erasure import ChangedExperiment, Erased
@@ -34,7 +34,7 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     Results stay locked, so that no refresh computes values from events that are about to be deleted. Drafts have no
     exposures or values, and cannot start before the erasure is over.
     """
-    transaction.on_commit(signal_file.poke)  # empties the caches of variants
+    transaction.on_commit(signal_file.signal_change)  # empties the caches of variants
     lock_environment(environment)
     recent_users.forget_user(environment, user_id, timezone.now())
     in_environment = Experiment.objects.in_environment(environment)

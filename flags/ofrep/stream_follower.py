@@ -13,10 +13,11 @@ from itertools import chain
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.access.api_keys import live_keys
 from config.access.environments import known
 from config.models import Change
+from config.snapshot import signal_file
 from flags.engine.types import Configuration
 from flags.ofrep.stream_messages import EnvironmentStatus
 from flags.snapshot import compiled
@@ -60,7 +61,7 @@ class Follower:
 
     def _follow(self) -> None:
         # Otherwise the event loop would stand still while a large change is applied.
-        snapshot.give_way_often()
+        snapshot.start_yielding_cpu()
         failures = 0
         while True:
             try:

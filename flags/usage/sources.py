@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from config.models import Environment
-from config.snapshot import give_way
+from config.snapshot import yield_cpu
 from flags.engine.conditions import USER_ID
 from flags.engine.types import Configuration
 from flags.usage.attributes import names_of_document
@@ -57,7 +57,7 @@ def names_in_use(environment_key: str, configuration: Configuration) -> frozense
 def names_of(configuration: Configuration) -> Iterator[str]:
     """Yield the names that rules and segments read, some of them several times."""
     for flag in configuration.flags.values():
-        give_way()
+        yield_cpu()
         for rule in flag.rules:
             yield from names_of_document(rule.source)
     for segment in configuration.segments.values():

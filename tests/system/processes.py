@@ -13,7 +13,7 @@ _PREAMBLE = """
 import sys
 from django.db import transaction
 from django.utils import timezone
-from config import signal_file
+from config.snapshot import signal_file
 from config.change_log.writing import Actor
 from config.models import Environment, Source
 from flags.changes.flag_changes import update_flag
@@ -21,8 +21,8 @@ from flags.changes.flag_changes import update_flag
 production = Environment.objects.get(key="production")
 
 def switch(key, enabled):
-    actor, at = Actor("another process", Source.COMMAND), timezone.now()
-    update_flag(key=key, environment=production, changes={"enabled": enabled}, actor=actor, at=at)
+    actor, now = Actor("another process", Source.COMMAND), timezone.now()
+    update_flag(key=key, environment=production, changes={"enabled": enabled}, actor=actor, now=now)
 
 def pause():
     print("paused", flush=True)

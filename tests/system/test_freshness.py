@@ -146,10 +146,10 @@ def test_change__rolled_back__is_never_seen_and_its_revision_not_missed(server: 
     code = """
 with transaction.atomic():
     switch("undecided", True)
-    signal_file.poke()
+    signal_file.signal_change()
     pause()
     transaction.set_rollback(True)
-signal_file.poke()
+signal_file.signal_change()
 pause()
 """
     for _ in range(3):

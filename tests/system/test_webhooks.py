@@ -36,11 +36,11 @@ def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys])
 def webhook(server: Server, *, is_held: bool = False) -> Iterator[Receiver]:
     """A receiver of all that happens until the block ends."""
     with receiving(204, is_held=is_held) as receiver:
-        run(server, f"create_webhook(name='test', url={receiver.url!r}, actor=actor, at=at)")
+        run(server, f"create_webhook(name='test', url={receiver.url!r}, actor=actor, now=at)")
         try:
             yield receiver
         finally:
-            run(server, "delete_webhook(Webhook.objects.get(), actor=actor, at=at)")
+            run(server, "delete_webhook(Webhook.objects.get(), actor=actor, now=at)")
 
 
 def run(server: Server, code: str) -> None:

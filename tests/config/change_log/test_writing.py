@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from config import signal_file
 from config.change_log.writing import Basis, NewChange, PreparedChanges, Writing, write_prepared, writing
 from config.models import Change, Environment
+from config.snapshot import signal_file
 from tests.conftest import ACTOR, NOON
 from tests.threads import SECONDS, Threads
 

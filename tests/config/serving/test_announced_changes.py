@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connection, transaction
 
-from config import signal_file
 from config.database.notifications import LISTENER_NAME, Alarm, Listener, announce
 from config.models import Change, Source
 from config.serving.follower import Follower
 from config.serving.saver import Saver
+from config.snapshot import signal_file
 from tests.conftest import NOON
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, OperationalError
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.access import environments
 from config.access.environments import create_environment
 from config.database.notifications import Alarm, Listener
@@ -19,7 +19,7 @@ from config.models import Change, Environment
 from config.serving import follower
 from config.serving.follower import Follower
 from config.serving.saver import Saver
-from config.snapshot import Lateness, freshness, tables
+from config.snapshot import Lateness, freshness, signal_file, tables
 from flags.changes.flag_changes import create_flag
 from flags.models import Flag
 from flags.snapshot import configuration
@@ -142,7 +142,7 @@ def test_follower__change_of_this_host__is_applied_and_leaves_the_signal_alone(l
 
     def commit_here() -> None:
         commit_elsewhere()
-        signal_file.poke()
+        signal_file.signal_change()
         poked.append(signal_file.read())
 
     _, after = look(commit_here)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.access.api_keys import create_key, digest, live_keys, revoke_key
 from config.access.environments import create_environment, known
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment, Scope
-from config.snapshot import freshness, tables
+from config.snapshot import freshness, signal_file, tables
 from config.snapshot.tables import Lateness
 from flags.changes.flag_changes import create_flag
 from flags.models import Flag
@@ -58,7 +58,7 @@ def test_follow__change_that_only_the_caller_has_heard_of__is_looked_for(
     monkeypatch, django_assert_num_queries
 ) -> None:
     snapshot.refresh()
-    monkeypatch.setattr(signal_file, "poke", lambda: None)  # as if another host had made it just now
+    monkeypatch.setattr(signal_file, "signal_change", lambda: None)  # as if another host had made it just now
     make_flag("a", enabled=True)
     revision = Change.objects.latest_revision()
 
@@ -256,7 +256,7 @@ def test_require_current_keys__large_change_with_keys_applied__does_not_wait(new
 def test_require_current_keys__change_during_a_large_one__waits_for_it(news) -> None:
     told, _ = news
     told.announce_large_change()
-    signal_file.poke()
+    signal_file.signal_change()
 
     def apply() -> None:
         tables.current.seen_first = signal_file.read()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.access.api_keys import create_key, live_keys
 from config.models import Change, Environment, Scope
-from config.snapshot import tables, turns
-from config.snapshot.tables import current
+from config.snapshot import signal_file, tables
+from config.snapshot.tables import current, one_process_at_a_time
 from flags.changes.flag_changes import create_flag, update_flag
 from flags.snapshot import compiled, configuration
 from tests.conftest import ACTOR, NOON
@@ -99,7 +100,7 @@ def test_catch_up__few_changes__announces_nothing(flags: list[str]) -> None:
 
 
 @pytest.fixture
-def gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def yields_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this thread pause as often as it can."""
     monkeypatch.setattr(tables._pace, "pauses_at", 0.0)
     monkeypatch.setattr(tables, "_LONGEST_STRETCH", -1.0)
@@ -107,7 +108,7 @@ def gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_key(name: str) -> None:
     create_key(name=name, environment=Environment.objects.default(), scope=Scope.CLIENT, actor=ACTOR, now=NOON)
-    signal_file.poke()
+    signal_file.signal_change()
 
 
 @pytest.mark.parametrize("count", [5, 30])
@@ -157,7 +158,7 @@ def test_catch_up__large_change_while_another_process_has_its_turn__waits_with_n
 ) -> None:
     seen: list[tuple[int, int]] = []
     switch_on(flags[:5])
-    others = turns.turn(while_waiting=lambda: None)
+    others = one_process_at_a_time(while_waiting=lambda: None)
     others.__enter__()
 
     def pause(_: float) -> None:
@@ -167,7 +168,7 @@ def test_catch_up__large_change_while_another_process_has_its_turn__waits_with_n
         if len(seen) == 3:
             others.__exit__(None, None, None)
 
-    monkeypatch.setattr(turns.time, "sleep", pause)
+    monkeypatch.setattr(tables.time, "sleep", pause)
     current.catch_up()
     assert seen[:3] == [(0, 0), (1, 0), (1, 0)]
     assert len(switched_on()) == 5
@@ -177,9 +178,9 @@ def test_catch_up__large_change_in_a_thread_that_need_not_give_way__waits_for_no
     flags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "_pace", tables._Pace())
-    monkeypatch.setattr(turns.time, "sleep", lambda _: pytest.fail("It waits."))
+    monkeypatch.setattr(tables.time, "sleep", lambda _: pytest.fail("It waits."))
     switch_on(flags[:5])
-    with turns.turn(while_waiting=lambda: None):
+    with one_process_at_a_time(while_waiting=lambda: None):
         current.catch_up()
     assert len(switched_on()) == 5
 
@@ -199,7 +200,7 @@ def test_give_way__thread_that_need_not__never_pauses(monkeypatch: pytest.Monkey
     monkeypatch.setattr(tables.time, "sleep", pauses.append)
     monkeypatch.setattr(tables, "_pace", tables._Pace())  # another test may have made this thread give way
     for _ in range(1000):
-        tables.give_way()
+        tables.yield_cpu()
     assert tables._PAUSE not in pauses
 
 
@@ -210,6 +211,57 @@ def test_give_way__thread_that_must__pauses_when_it_has_computed_for_a_while(mon
     monkeypatch.setattr(tables.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(tables._pace, "pauses_at", 0.0)
     for _ in range(100):
-        tables.give_way()
+        tables.yield_cpu()
         clock[0] += 0.001
     assert pauses.count(tables._PAUSE) == 50
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses of this test, in which a clock goes on instead of time."""
+    pauses: list[float] = []
+    monkeypatch.setattr(tables.time, "sleep", pauses.append)
+    monkeypatch.setattr(tables.time, "monotonic", lambda: sum(pauses))
+    return pauses
+
+
+def test_turn__nobody_has_it__does_not_wait(waits: list[float]) -> None:
+    for _ in range(2):
+        with one_process_at_a_time(while_waiting=lambda: pytest.fail("It waits.")):
+            pass
+    assert not waits
+
+
+def test_turn__another_has_it_for_a_while__is_given_when_that_ends(waits: list[float]) -> None:
+    others = one_process_at_a_time(while_waiting=lambda: None)
+    others.__enter__()
+    met: list[int] = []
+
+    def meanwhile() -> None:
+        met.append(len(waits))
+        if len(met) == 3:
+            others.__exit__(None, None, None)
+
+    with one_process_at_a_time(while_waiting=meanwhile):
+        assert met == [0, 1, 2]
+
+
+def test_turn__another_never_ends_it__goes_on_after_the_longest_wait(waits: list[float]) -> None:
+    with one_process_at_a_time(while_waiting=lambda: None), one_process_at_a_time(while_waiting=lambda: None):
+        assert tables.MAX_SECONDS_FOR_OTHERS <= sum(waits) < tables.MAX_SECONDS_FOR_OTHERS + 1
+
+
+def test_turn__file_cannot_be_opened__goes_on(waits: list[float], settings: Any, tmp_path: Path) -> None:
+    settings.RUNTIME_DIR = tmp_path / "missing"
+    entered = []
+    with one_process_at_a_time(while_waiting=lambda: None):
+        entered.append(True)
+    assert entered
+    assert not waits
+
+
+def test_turn__block_fails__is_given_to_the_next(waits: list[float]) -> None:
+    with pytest.raises(ZeroDivisionError), one_process_at_a_time(while_waiting=lambda: None):
+        raise ZeroDivisionError
+    with one_process_at_a_time(while_waiting=lambda: pytest.fail("It waits.")):
+        pass

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.models import Environment
+from config.snapshot import signal_file
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.erasure import erase_user
@@ -112,7 +113,7 @@ def test_get__another_process_has_erased__is_forgotten_at_once(experiment: Exper
     Exposure.objects.all().delete()
     assert cache.get([(experiment.pk, "u")])
     signal_file._shared.cache_clear()  # the file is opened again, as in another process
-    signal_file.poke()
+    signal_file.signal_change()
 
     assert cache.get([(experiment.pk, "u")]) == {}
 
@@ -192,7 +193,7 @@ def test_get_variant__forced_in_between__is_answered_anew_and_assigned_anew_afte
     natural = ask(production)
     other = "green" if natural == "control" else "control"
     Exposure.objects.update(variant=other)
-    signal_file.poke()
+    signal_file.signal_change()
     assert [ask(production) for _ in range(2)] == [other, other]
     update_experiment(**who, changes={"forced_variants": {"u": other}})
     update_experiment(**who, changes={"forced_variants": {}})

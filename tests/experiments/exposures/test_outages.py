@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from config import signal_file
 from config.database.outages import Circuit
 from config.models import Environment
+from config.snapshot import signal_file
 from config.snapshot.tables import Lateness, current
 from experiments.exposures import assignment
 from experiments.models import Exposure
@@ -64,7 +64,7 @@ def exposed() -> set[str]:
 @pytest.fixture
 def poked(client: Any) -> Callable[[], None]:
     """Make the process believe that there is a change which it cannot read."""
-    return signal_file.poke
+    return signal_file.signal_change
 
 
 def test_variant__remembered_user__is_answered_without_the_database(client: Any) -> None:
@@ -147,7 +147,7 @@ def test_flag__user_with_another_variant_than_the_hash_gives__keeps_it_if_rememb
     natural = evaluate(client, "u")["enabled"]
     other = "control" if natural else "green"
     Exposure.objects.filter(user_id="u").update(variant=other)
-    signal_file.poke()
+    signal_file.signal_change()
     assert evaluate(client, "u")["enabled"] is not natural
     with database_away() as tried:
         assert evaluate(client, "u")["enabled"] is not natural

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from config import signal_file
 from config.api.conditional import stale_header
 from config.models import Environment
+from config.snapshot import signal_file
 from config.snapshot.tables import Lateness, current
 from flags.changes.flag_changes import create_flag, update_flag
 from tests.answers import data, error, is_stale
@@ -41,7 +41,7 @@ def client(api: Any, production: Environment) -> Any:
 
 def change_elsewhere(production: Environment) -> None:
     update_flag(key="f", environment=production, changes={"enabled": False}, **WRITE)
-    signal_file.poke()
+    signal_file.signal_change()
 
 
 def test_answers__before_an_outage__say_nothing_of_their_age(subtests: pytest.Subtests, client: Any) -> None:

@@ -258,7 +258,7 @@ def test_heard__revision_that_this_host_has_not_seen__is_looked_for_before_the_a
     """A change that another host committed, and of which this one has no message yet."""
     create(api)
     ask_all(api)
-    monkeypatch.setattr("config.signal_file.poke", lambda: None)
+    monkeypatch.setattr("config.snapshot.signal_file.signal_change", lambda: None)
     revision = ask_all(api)["metadata"]["revision"] + 1
     data(api.patch("/v1/flags/f", {"enabled": False}))
     assert ask_all(api)["metadata"]["revision"] == revision - 1

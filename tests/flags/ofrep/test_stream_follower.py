@@ -10,10 +10,11 @@ import pytest
 from django.db import OperationalError
 from django.db import connection as database
 
-from config import signal_file, snapshot
+from config import snapshot
 from config.access.api_keys import create_key, revoke_key
 from config.access.environments import create_environment
 from config.models import Change, Environment, Scope
+from config.snapshot import signal_file
 from flags.changes.flag_changes import create_flag, update_flag
 from flags.changes.segment_changes import create_segment
 from flags.ofrep import stream_follower as module
@@ -36,7 +37,7 @@ class Published:
 
     def look(self, at: datetime = NOON) -> Status | None:
         """Return the status published after a look, if any."""
-        signal_file.poke()
+        signal_file.signal_change()
         return self.look_without_a_signal(at)
 
     def look_without_a_signal(self, at: datetime) -> Status | None:
@@ -194,7 +195,7 @@ def test_follower__database_away_for_a_while__says_so_once_and_goes_on(
             monkeypatch.setattr(snapshot, "refresh", fail)
         elif len(slept) == 4:
             make_flag(production)
-            signal_file.poke()
+            signal_file.signal_change()
             monkeypatch.setattr(snapshot, "refresh", refresh)
         elif len(slept) == 6:
             raise Enough

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from config import signal_file
 from config.access.api_keys import revoke_key
 from config.models import Environment, Scope
+from config.snapshot import signal_file
 from experiments.exposures.assignment_cache import _Page, assignment_cache
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment, update_experiment

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from config import signal_file
+from config.snapshot import signal_file
 
 
 def test_poke__each_time__is_another_integer() -> None:
     seen = set()
     for _ in range(100):
-        signal_file.poke()
+        signal_file.signal_change()
         seen.add(signal_file.read())
 
     assert len(seen) == 100
@@ -30,7 +30,7 @@ def test_poke__of_another_process__is_read_here(settings: Any) -> None:
 
 
 def test_reopen__file_still_there__changes_nothing() -> None:
-    signal_file.poke()
+    signal_file.signal_change()
     before = signal_file.read()
     signal_file.reopen_if_replaced()
 
@@ -38,7 +38,7 @@ def test_reopen__file_still_there__changes_nothing() -> None:
 
 
 def test_reopen__folder_removed__shares_the_file_made_anew(settings: Any) -> None:
-    signal_file.poke()
+    signal_file.signal_change()
     before = signal_file.read()
     shutil.rmtree(settings.RUNTIME_DIR)
     signal_file.reopen_if_replaced()

@@ -55,7 +55,7 @@ def read() -> int:
     return _shared().integers[0]
 
 
-def poke() -> None:
+def signal_change() -> None:
     """Make every process of this host look at the change log before it answers its next request."""
     _shared().integers[0] = secrets.randbits(64)
 
@@ -68,4 +68,4 @@ def reopen_if_replaced() -> None:
         inode = 0
     if inode != _shared().inode:
         _shared.cache_clear()
-        poke()
+        signal_change()
