@@ -103,7 +103,7 @@ def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, *
         environment=production,
         enabled=in_production.enabled,
         rules=in_production.rules,
-        expires_at=None if flag.expires_in is None else _to_the_minute(write["at"] + flag.expires_in),
+        expires_at=None if flag.expires_in is None else _to_the_minute(write["now"] + flag.expires_in),
         **flag.properties,
         **write,
     )
@@ -114,7 +114,7 @@ def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, *
 
 
 def _write_trial(trial: Trial, environment: Environment, begin: datetime, **write: Any) -> None:
-    span = write["at"] - begin
+    span = write["now"] - begin
     which = {"key": trial.key, "environment": environment, **write}
     changes.create_experiment(
         description=trial.description,

@@ -113,7 +113,7 @@ def make_key(name: str) -> None:
 
 @pytest.mark.parametrize("count", [5, 30])
 def test_catch_up__many_changes__knows_keys_before_flags(
-    flags: list[str], gives_way: None, monkeypatch: pytest.MonkeyPatch, count: int
+    flags: list[str], yields_cpu: None, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     announced: list[Any] = []
     seen: list[Any] = []
@@ -134,7 +134,7 @@ def test_catch_up__many_changes__knows_keys_before_flags(
 
 
 def test_catch_up__key_made_during_a_large_change__is_known_before_that_is_applied(
-    flags: list[str], gives_way: None, monkeypatch: pytest.MonkeyPatch
+    flags: list[str], yields_cpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int]] = []
     switch_on(flags[:5])
@@ -154,7 +154,7 @@ def test_catch_up__key_made_during_a_large_change__is_known_before_that_is_appli
 
 
 def test_catch_up__large_change_while_another_process_has_its_turn__waits_with_new_keys(
-    flags: list[str], gives_way: None, monkeypatch: pytest.MonkeyPatch
+    flags: list[str], yields_cpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int]] = []
     switch_on(flags[:5])
@@ -195,7 +195,7 @@ def test_catch_up__fails_halfway__is_done_again(flags: list[str], monkeypatch: p
     assert switched_on() == set(flags[:5])
 
 
-def test_give_way__thread_that_need_not__never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yield_cpu__thread_that_need_not__never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(tables.time, "sleep", pauses.append)
     monkeypatch.setattr(tables, "_pace", tables._Pace())  # another test may have made this thread give way
@@ -204,7 +204,7 @@ def test_give_way__thread_that_need_not__never_pauses(monkeypatch: pytest.Monkey
     assert tables._PAUSE not in pauses
 
 
-def test_give_way__thread_that_must__pauses_when_it_has_computed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yield_cpu__thread_that_must__pauses_when_it_has_computed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     clock = [0.0]
     monkeypatch.setattr(tables.time, "sleep", pauses.append)
@@ -225,14 +225,14 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def test_turn__nobody_has_it__does_not_wait(waits: list[float]) -> None:
+def test_one_process_at_a_time__nobody_has_it__does_not_wait(waits: list[float]) -> None:
     for _ in range(2):
         with one_process_at_a_time(while_waiting=lambda: pytest.fail("It waits.")):
             pass
     assert not waits
 
 
-def test_turn__another_has_it_for_a_while__is_given_when_that_ends(waits: list[float]) -> None:
+def test_one_process_at_a_time__another_has_it_for_a_while__is_given_when_that_ends(waits: list[float]) -> None:
     others = one_process_at_a_time(while_waiting=lambda: None)
     others.__enter__()
     met: list[int] = []
@@ -246,12 +246,14 @@ def test_turn__another_has_it_for_a_while__is_given_when_that_ends(waits: list[f
         assert met == [0, 1, 2]
 
 
-def test_turn__another_never_ends_it__goes_on_after_the_longest_wait(waits: list[float]) -> None:
+def test_one_process_at_a_time__another_never_ends_it__goes_on_after_the_longest_wait(waits: list[float]) -> None:
     with one_process_at_a_time(while_waiting=lambda: None), one_process_at_a_time(while_waiting=lambda: None):
         assert tables.MAX_SECONDS_FOR_OTHERS <= sum(waits) < tables.MAX_SECONDS_FOR_OTHERS + 1
 
 
-def test_turn__file_cannot_be_opened__goes_on(waits: list[float], settings: Any, tmp_path: Path) -> None:
+def test_one_process_at_a_time__file_cannot_be_opened__goes_on(
+    waits: list[float], settings: Any, tmp_path: Path
+) -> None:
     settings.RUNTIME_DIR = tmp_path / "missing"
     entered = []
     with one_process_at_a_time(while_waiting=lambda: None):
@@ -260,7 +262,7 @@ def test_turn__file_cannot_be_opened__goes_on(waits: list[float], settings: Any,
     assert not waits
 
 
-def test_turn__block_fails__is_given_to_the_next(waits: list[float]) -> None:
+def test_one_process_at_a_time__block_fails__is_given_to_the_next(waits: list[float]) -> None:
     with pytest.raises(ZeroDivisionError), one_process_at_a_time(while_waiting=lambda: None):
         raise ZeroDivisionError
     with one_process_at_a_time(while_waiting=lambda: pytest.fail("It waits.")):
