@@ -281,7 +281,7 @@ def archive_experiment(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
@@ -290,7 +290,7 @@ def archive_experiment(
     An archived draft gives its part of a group back. Raises DomainError `experiment_not_found`, or
     `invalid_transition` if the experiment is running.
     """
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
         if experiment.archived_at is None:
             _save_archived(log, experiment, log.at)
@@ -302,7 +302,7 @@ def unarchive_experiment(
     key: str,
     environment: Environment,
     actor: Actor,
-    at: datetime,
+    now: datetime,
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
@@ -310,7 +310,7 @@ def unarchive_experiment(
 
     Raises DomainError `experiment_not_found`, or `in_use` if a draft's part of its group is taken.
     """
-    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+    with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         _require_not_running(experiment, ", so it is not archived")
         if experiment.archived_at is not None:
             set_archived(log, experiment, None)

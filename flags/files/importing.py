@@ -269,7 +269,7 @@ def _without_dot(details: Iterator[Detail]) -> Iterator[Detail]:
 
 
 def import_content(
-    content: Content, *, actor: Actor, at: datetime, reason: str = "", is_dry_run: bool = False
+    content: Content, *, actor: Actor, now: datetime, reason: str = "", is_dry_run: bool = False
 ) -> Sequence[Written]:
     """Write the entries that differ from the database and return them, segments before the flags that refer to them.
 
@@ -279,7 +279,7 @@ def import_content(
     def prepare(basis: Basis) -> bulk.Write:
         return _prepare(basis, content)
 
-    return write_prepared(prepare, actor=actor, at=at, reason=reason, is_dry_run=is_dry_run).written
+    return write_prepared(prepare, actor=actor, now=now, reason=reason, is_dry_run=is_dry_run).written
 
 
 def _prepare(basis: Basis, content: Content) -> bulk.Write:

@@ -174,7 +174,7 @@ def test_catch_up__large_change_while_another_process_has_its_turn__waits_with_n
     assert len(switched_on()) == 5
 
 
-def test_catch_up__large_change_in_a_thread_that_need_not_give_way__waits_for_nobody(
+def test_catch_up__large_change_in_a_thread_that_keeps_the_cpu__waits_for_nobody(
     flags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "_pace", tables._Pace())
