@@ -4,30 +4,23 @@ deletes them; no event is ever changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import ArrivalField
 from config.database.engines import is_distributed
 from config.documents import StoredJSONDecoder
 from config.models import Environment
 from config.slugs import KEY_LENGTH, NAME_LENGTH
+from events.expressions import NamesExperiment
 
 EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
 """One more than the length of any key or id. A longer text is cut to this, so it still matches
 nothing that exists.
 """
-
-
-# SQLite uses the partial indexes only for statements that repeat their condition, without a
-# parameter.
-_NAMES_AN_EXPERIMENT = RawSQL("NOT (experiment = '')", [], output_field=models.BooleanField())
 
 
 def unique_order() -> tuple[str, ...]:
@@ -39,17 +32,6 @@ def unique_order() -> tuple[str, ...]:
 
 def newest_first() -> tuple[str, ...]:
     return tuple(f"-{column}" for column in unique_order())
-
-
-def has_key(keys: Sequence[tuple[UUID, str]]) -> tuple[str, list[Any]]:
-    """Return SQL for Citus, and its parameters, that says whether an event has one of these ids and users.
-
-    Users are named on their own, too, so that only their servers are asked. Thousands of pairs as conditions of their
-    own would take seconds to plan.
-    """
-    ids, users = map(list, zip(*keys, strict=True))
-    condition = "user_id = ANY (%s) AND (id, user_id) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))"
-    return condition, [sorted({*users}), ids, users]
 
 
 class EventQuerySet(models.QuerySet["Event"]):
@@ -68,7 +50,7 @@ class EventQuerySet(models.QuerySet["Event"]):
         without one.
         """
         events = self.filter(experiment__in=references)
-        return events if "" in references else events.filter(_NAMES_AN_EXPERIMENT)
+        return events if "" in references else events.filter(NamesExperiment())
 
 
 class Event(models.Model):

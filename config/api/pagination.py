@@ -15,7 +15,7 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.database.keyset_pagination import after
+from config.database.expressions import after
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.timestamps import parse_timestamp
 

@@ -134,7 +134,7 @@ class Writing(Basis):
 
     def append_prepared(self, changes: PreparedChanges) -> None:
         """Append changes that were prepared for the revision that the log has now."""
-        insertion.execute(changes.statements)
+        insertion.execute_all(changes.statements)
         self.revision += changes.number
         if changes.number and not self.is_dirty:
             self.is_dirty = True

@@ -16,13 +16,17 @@ new, like those that are not.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from django.db import OperationalError, connection, models
-from django.db.models import Func
+from django.db.models import Func, QuerySet
+from django.db.models.lookups import GreaterThan
 
 from config.database.engines import is_distributed
+from config.database.selects import Column, rows_of, select_of
+
+Row = TypeVar("Row", bound=models.Model)
 
 CURRENT = {
     "postgresql": "(pg_current_xact_id()::text::bigint)",
@@ -187,7 +191,7 @@ class Arrived(Func):
 
 
 def newest_position(table: str) -> str:
-    """Return a position for `arrived_since_position`: what a mark is, but taken without a write on either database.
+    """Return a position for `newest_arrivals`: what a mark is, but taken without a write on either database.
 
     On SQLite it is the last row, so rows that are deleted from the end and replaced are not found.
     """
@@ -203,40 +207,19 @@ def is_position(text: str) -> bool:
     return bool(_POSITIONS[connection.vendor].fullmatch(text))
 
 
-def arrived_since_position(position: str) -> tuple[str, str, list[Any]]:
-    """Return a condition in SQL, the indexed column that orders rows by arrival, and the parameters."""
-    if connection.vendor != "postgresql":
-        return "rowid > %s", "rowid", [int(position)]
-    condition, parameters = arrived_since(position, "arrival")
-    oldest = position.split(" ")[1].partition(":")[0]
-    # The condition alone has an alternative, with which the index could not be read in its order.
-    return f"arrival >= %s AND {condition}", "arrival", [int(oldest), *parameters]
+def newest_arrivals(model: type[Row], position: str, *, limit: int) -> QuerySet[Row, Row]:
+    """Return the newest rows that have arrived since a position, as a queryset that can be filtered further.
 
-
-def count_arrivals(
-    model: type[models.Model], position: str, wanted: Mapping[str, Collection[Any]], *, limit: int
-) -> tuple[int, int]:
-    """Return how many rows have arrived since a position, and how many of them have one of the values of each field.
-
-    At most so many of the newest rows are read.
+    The limit within bounds the work, and keeps SQLite from preferring an index that has no order of arrival.
     """
-    arrived, order, parameters = arrived_since_position(position)
-    fields: dict[str, Any] = {name: model._meta.get_field(name) for name in wanted}
-    columns = ", ".join(field.column for field in fields.values())
-    counts = " AND ".join(
-        f"{fields[name].column} IN ({', '.join(['%s'] * len(values)) or 'NULL'})" for name, values in wanted.items()
-    )
-    values = [
-        fields[name].get_db_prep_value(value, connection) for name, of_field in wanted.items() for value in of_field
-    ]
-    newest = f"SELECT {columns} FROM {model._meta.db_table} WHERE {arrived} ORDER BY {order} DESC LIMIT %s"  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT COUNT(*), COUNT(CASE WHEN {counts} THEN 1 END) FROM ({newest}) AS arrived",  # noqa: S608 (no data)
-            [*values, *parameters, limit],
-        )
-        read, counted = cursor.fetchone()
-    return read, counted
+    if connection.vendor == "postgresql":
+        # `Arrived` alone has an alternative, with which the index could not be read in its order.
+        oldest = int(position.split(" ")[1].partition(":")[0])
+        arrived = model._default_manager.filter(Arrived("arrival", position), arrival__gte=oldest).order_by("-arrival")
+    else:
+        row = Column("rowid", models.BigIntegerField())
+        arrived = model._default_manager.filter(GreaterThan(row, int(position))).order_by(row.desc())
+    return rows_of(model, select_of(arrived[:limit]))
 
 
 def is_mark_of_this_database(mark: str) -> bool:

@@ -1,17 +1,20 @@
-"""What querysets cannot say: INSERT ... SELECT, several rows from one, and querysets over the rows of another queryset.
+"""What querysets cannot say: INSERT ... SELECT, DELETE ... RETURNING, several rows from one, and querysets over rows of
+no table.
 
 All values are parameters of the querysets. What is put together here are names of tables and columns of models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import orjson
 from django.db import connection
-from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models import Expression, Field, IntegerField, Model, QuerySet
+from django.db.models.sql import DeleteQuery
 from django.db.models.sql.datastructures import BaseTable
 
 from config.database.engines import Engine, engine
@@ -102,6 +105,45 @@ def rows_of(model: type[Row], select: Select, *, is_fenced: bool = False) -> Que
     fenced = replace(select, sql=f"{select.sql}{_FENCES[engine()]}") if is_fenced else select
     queryset.query.base_table_class = partial(_Rows, fenced)  # type: ignore[assignment]
     return queryset
+
+
+def rows_with(model: type[Row], name: str, values: Iterable[str]) -> QuerySet[Row, Row]:
+    """Return a queryset of a model over rows that have only these values of one text field."""
+    field: Any = model._meta.get_field(name)
+    texts = {"postgresql": "jsonb_array_elements_text(%s::jsonb)", "sqlite": "json_each(%s)"}[connection.vendor]
+    sql = f"SELECT texts.value AS {_quoted(field.column)} FROM {texts} AS texts"  # noqa: S608 (names of columns)
+    return rows_of(model, Select(sql, (orjson.dumps([*values]).decode(),), (name,)))
+
+
+def delete_returning(rows: QuerySet[Any, Any], *names: str, skip_locked: bool = False) -> list[tuple[Any, ...]]:
+    """Delete the rows of a queryset, and return these fields of each deleted row.
+
+    The ORM does not say which rows it has deleted: a row that another transaction deletes meanwhile counts for that
+    one. A queryset with a limit locks its rows in its order. On Citus it must have no limit, because the places of rows
+    on several servers say nothing.
+    """
+    compiler: Any
+    if rows.query.is_sliced:
+        compiler, delete, params = _delete_at_places(rows, skip_locked=skip_locked)
+    else:
+        compiler = rows.query.chain(DeleteQuery).get_compiler(connection=connection)
+        delete, params = compiler.as_sql()
+    fields: list[Any] = [rows.model._meta.get_field(name) for name in names]
+    converters = compiler.get_converters([field.get_col(rows.model._meta.db_table) for field in fields])
+    with connection.cursor() as cursor:
+        cursor.execute(f"{delete} RETURNING {', '.join(_quoted(field.column) for field in fields)}", params)
+        return [*map(tuple, compiler.apply_converters(cursor.fetchall(), converters))]
+
+
+def _delete_at_places(rows: QuerySet[Any, Any], *, skip_locked: bool) -> tuple[Any, str, Sequence[Any]]:
+    """A row's physical place is stable while the row is locked. By ids, PostgreSQL would search the whole table."""
+    place, is_chosen = {"postgresql": ("ctid", "ctid = ANY (ARRAY({}))"), "sqlite": ("rowid", "rowid IN ({})")}[
+        connection.vendor
+    ]
+    chosen = rows.annotate(place=Column(place, IntegerField())).values("place")
+    compiler: Any = chosen.select_for_update(skip_locked=skip_locked).query.get_compiler(connection=connection)
+    sql, params = compiler.as_sql()
+    return compiler, f"DELETE FROM {_quoted(rows.model._meta.db_table)} WHERE {is_chosen.format(sql)}", params  # noqa: S608 (names of columns)
 
 
 # For a fence, Citus would send the rows of all users to the coordinator.

@@ -10,10 +10,10 @@ from django import forms
 
 from config.api.filters import MomentFilter, TextFilter
 from config.models import Environment
+from events.expressions import PropertyIs
 from events.models import VARIANT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.queries.experiment_names import filter_by_experiment
-from events.queries.property_search import PropertyIs
 
 TEXT_LENGTH = 2000
 PROPERTY = "properties."

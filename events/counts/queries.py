@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from django.db import connection
-from django.db.models import Case, CharField, Expression, F, IntegerField, QuerySet, Sum, Value, When
+from django.db.models import Case, CharField, Exists, Expression, F, IntegerField, OuterRef, QuerySet, Sum, Value, When
 
+from config.database.selects import rows_with
 from config.models import Environment
 from events.counts.intervals import Intervals, Run
 from events.counts.storage import quarter_of
@@ -20,14 +19,6 @@ from events.models import EventCount
 
 MOST_NAMES = 200
 """The most frequent names, which are counted one by one. All others are counted together."""
-# One search of the primary key for each name, however many rows a name has.
-_MISSING = f"""
-    SELECT wanted.value FROM {{names}} AS wanted WHERE NOT EXISTS (
-        SELECT 1 FROM {EventCount._meta.db_table} AS counted
-        WHERE counted.environment_id = %s AND counted.name = wanted.value AND counted.count > 0
-    )
-"""  # noqa: S608 (no data)
-_NAMES = {"postgresql": "jsonb_array_elements_text(%s::jsonb)", "sqlite": "json_each(%s)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +59,9 @@ def missing_names(environment: Environment, names: Iterable[str]) -> set[str]:
     wanted = sorted({*names})
     if not wanted:
         return set()
-    with connection.cursor() as cursor:
-        # Text beyond ASCII is not escaped, because PostgreSQL refuses an escaped zero byte.
-        parameters: list[Any] = [json.dumps(wanted, ensure_ascii=False), environment.pk]
-        cursor.execute(_MISSING.format(names=_NAMES[connection.vendor]), parameters)
-        return {name for (name,) in cursor.fetchall()}
+    # One search of the primary key for each name, however many rows a name has.
+    counted = EventCount.objects.filter(environment=environment, name=OuterRef("name"), count__gt=0)
+    return {*rows_with(EventCount, "name", wanted).exclude(Exists(counted)).values_list("name", flat=True)}
 
 
 def frequent_names(environment: Environment, since: datetime) -> list[str]:

@@ -5,14 +5,15 @@ Counts are kept by quarter of an hour, so all times here are whole quarters.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import pairwise
 
-from django.db import connection
+from django.db.models import OuterRef, Subquery, Sum
 
+from config.database.expressions import ListOf
+from config.database.selects import rows_of, rows_with, select_of
 from config.models import Environment
 from events.counts.storage import QUARTER, quarter_of, start_of
 from events.models import EventCount
@@ -23,37 +24,9 @@ PATIENCE = 3
 """How many of its own longest pauses an event may be silent."""
 LEAST_SILENCE = timedelta(hours=2)
 
-_HOUR = timedelta(hours=1)
-HOURS_WATCHED = WATCHED // _HOUR
+HOURS_WATCHED = WATCHED // timedelta(hours=1)
+_AN_HOUR = timedelta(hours=1) // QUARTER
 _MOST_UNSTEADY = HOURS_WATCHED // 2
-_TABLE = EventCount._meta.db_table
-_NAMES = {"postgresql": "jsonb_array_elements_text(%s::jsonb)", "sqlite": "json_each(%s)"}
-# The last quarter of each name is one search of the primary key. Only for names that are silent are the quarters before
-# it read. A quarter counts if its stripes have a sum above 0: a stripe alone may be negative after an erasure.
-_STOPPED = f"""
-    WITH latest AS MATERIALIZED (
-        SELECT wanted.value AS name, (
-            SELECT counted.quarter FROM {_TABLE} AS counted
-            WHERE counted.environment_id = %s AND counted.name = wanted.value AND counted.quarter <= %s
-            AND counted.count > 0 ORDER BY counted.quarter DESC LIMIT 1
-        ) AS quarter FROM {{names}} AS wanted
-    ), silent AS MATERIALIZED (
-        SELECT name, quarter FROM latest WHERE quarter < %s
-    ), received AS (
-        SELECT silent.name, silent.quarter AS last, counted.quarter FROM silent JOIN {_TABLE} AS counted
-        ON counted.environment_id = %s AND counted.name = silent.name
-        AND counted.quarter > silent.quarter - %s AND counted.quarter <= silent.quarter
-        GROUP BY silent.name, silent.quarter, counted.quarter HAVING SUM(counted.count) > 0
-    ), pauses AS (
-        SELECT name, last, (last - quarter) / %s AS hour, quarter - LAG(quarter) OVER earlier AS pause,
-            (last - LAG(quarter) OVER earlier) / %s AS hour_before
-        FROM received WINDOW earlier AS (PARTITION BY name ORDER BY quarter)
-    ), hours AS (
-        SELECT name, last, SUM(CASE WHEN hour = hour_before THEN 0 ELSE 1 END) AS number, MAX(pause) AS longest_pause
-        FROM pauses GROUP BY name, last
-    )
-    SELECT name, last, number, longest_pause FROM hours WHERE number > %s
-"""  # noqa: S608 (no data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +52,29 @@ def stopped_events(environment: Environment, names: Iterable[str], now: datetime
     if not wanted:
         return {}
     current = quarter_of(now)
-    with connection.cursor() as cursor:
-        # Text beyond ASCII is not escaped, because PostgreSQL refuses an escaped zero byte. The order of the parameters
-        # is that of the statement.
-        parameters: list[Any] = [
-            *(environment.pk, current, json.dumps(wanted, ensure_ascii=False)),
-            *(current - LEAST_SILENCE // QUARTER, environment.pk, WATCHED // QUARTER),
-            *(_HOUR // QUARTER, _HOUR // QUARTER, _MOST_UNSTEADY),
-        ]
-        cursor.execute(_STOPPED.format(names=_NAMES[connection.vendor]), parameters)
-        return {
-            name: Stopped(start_of(last + 1), hours, pause * QUARTER)
-            for name, last, hours, pause in cursor.fetchall()
-            if current - last > PATIENCE * pause
-        }
+    found = {}
+    for name, last, quarters in _silent_events(environment, wanted, current):
+        hours = {(last - quarter) // _AN_HOUR for quarter in quarters}
+        longest_pause = max((after - before for before, after in pairwise(sorted(quarters))), default=0)
+        if len(hours) > _MOST_UNSTEADY and current - last > PATIENCE * longest_pause:
+            found[name] = Stopped(start_of(last + 1), len(hours), longest_pause * QUARTER)
+    return found
+
+
+def _silent_events(
+    environment: Environment, names: Sequence[str], current: int
+) -> Iterable[tuple[str, int, list[int]]]:
+    """Return each event that is silent: its name, its last quarter, and all quarters with some in the days before.
+
+    The last quarter of each name is one search of the primary key. Only for names that are silent are the quarters
+    before it read. A quarter counts if its stripes have a sum above 0: a stripe alone may be negative after an erasure.
+    """
+    of_name = EventCount.objects.filter(environment=environment, name=OuterRef("name"))
+    last = of_name.filter(quarter__lte=current, count__gt=0).order_by("-quarter").values("quarter")[:1]
+    latest = rows_with(EventCount, "name", names).values("name").annotate(quarter=Subquery(last))
+    silent = rows_of(EventCount, select_of(latest), is_fenced=True).filter(
+        quarter__lt=current - LEAST_SILENCE // QUARTER
+    )
+    watched = of_name.filter(quarter__gt=OuterRef("quarter") - WATCHED // QUARTER, quarter__lte=OuterRef("quarter"))
+    quarters = watched.values("quarter").annotate(sum=Sum("count")).filter(sum__gt=0).values("quarter")
+    return silent.values_list("name", "quarter", ListOf(quarters))

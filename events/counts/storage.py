@@ -7,12 +7,15 @@ events.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models import Q
 
-from config.database.insertion import insert
+from config.database.insertion import adding, insert
+from config.database.selects import delete_returning
 from events.models import EventCount
 
 QUARTER = timedelta(minutes=15)
@@ -27,28 +30,7 @@ _ROWS_A_TRANSACTION = 10_000
 Counts = Mapping[tuple[int, str, int], int]
 """By the id of an environment, the name of the event, and the quarter."""
 
-_TABLE = EventCount._meta.db_table
-_COLUMNS = ("environment_id", "name", "quarter", "stripe", "count")
-_OR_ADD = f"ON CONFLICT (environment_id, name, quarter, stripe) DO UPDATE SET count = {_TABLE}.count + excluded.count"
-# Rows that another transaction has locked are left for the next time, so that there is no deadlock.
-_MERGE = f"""
-    WITH old AS (
-        DELETE FROM {_TABLE} WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM {_TABLE} WHERE quarter < %s AND (stripe > 0 OR count = 0)
-            LIMIT %s FOR UPDATE SKIP LOCKED
-        ))
-        RETURNING environment_id, name, quarter, count
-    ), new AS (
-        INSERT INTO {_TABLE} ({", ".join(_COLUMNS)})
-        SELECT environment_id, name, quarter, 0, SUM(count) FROM old
-        GROUP BY environment_id, name, quarter HAVING SUM(count) <> 0 ORDER BY environment_id, name, quarter
-        {_OR_ADD}
-    )
-    SELECT COUNT(*) FROM old
-"""  # noqa: S608 (no data)
-_DELETE_EMPTY = f"""
-    DELETE FROM {_TABLE} WHERE rowid IN (SELECT rowid FROM {_TABLE} WHERE quarter < %s AND count = 0 LIMIT %s)
-"""  # noqa: S608 (no data)
+_UNIQUE = ("environment_id", "name", "quarter", "stripe")
 
 
 def quarter_of(moment: datetime) -> int:
@@ -70,10 +52,13 @@ def add_counts(counts: Counts) -> None:
     that transactions mostly lock different rows. SQLite has one writer at a time, and needs one
     stripe.
     """
-    stripe = random.randrange(_STRIPES) if connection.vendor == "postgresql" else 0  # noqa: S311 (no secret)
+    _add(counts, random.randrange(_STRIPES) if connection.vendor == "postgresql" else 0)  # noqa: S311 (no secret)
+
+
+def _add(counts: Counts, stripe: int) -> None:
     # Sorted, so that two transactions lock common rows in the same order.
     rows = [(*name_and_quarter, stripe, count) for name_and_quarter, count in sorted(counts.items())]
-    insert(EventCount, _COLUMNS, rows, _OR_ADD)
+    insert(EventCount, (*_UNIQUE, "count"), rows, adding(EventCount, _UNIQUE, ["count"]))
 
 
 def merge_stripes(now: datetime) -> str:
@@ -86,14 +71,18 @@ def merge_stripes(now: datetime) -> str:
 
 
 def _merge(until: int) -> Iterator[int]:
-    """Yield the number of deleted rows of each transaction, which is one statement."""
-    deleted = _ROWS_A_TRANSACTION
-    while deleted == _ROWS_A_TRANSACTION:
-        with connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                cursor.execute(_MERGE, [until, _ROWS_A_TRANSACTION])
-                [deleted] = cursor.fetchone()
-            else:
-                cursor.execute(_DELETE_EMPTY, [until, _ROWS_A_TRANSACTION])
-                deleted = cursor.rowcount
-        yield deleted
+    """Yield the number of merged rows of each transaction.
+
+    Rows that another transaction has locked are left for the next time, so that there is no deadlock.
+    """
+    rows = EventCount.objects.filter(Q(stripe__gt=0) | Q(count=0), quarter__lt=until)
+    merged = _ROWS_A_TRANSACTION
+    while merged == _ROWS_A_TRANSACTION:
+        with transaction.atomic():
+            deleted = delete_returning(rows[:merged], "environment", "name", "quarter", "count", skip_locked=True)
+            counts: Counter[tuple[int, str, int]] = Counter()
+            for *name_and_quarter, count in deleted:
+                counts[tuple(name_and_quarter)] += count
+            _add({key: count for key, count in counts.items() if count}, stripe=0)
+        merged = len(deleted)
+        yield merged

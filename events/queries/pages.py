@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from config.database.keyset_pagination import after
+from config.database.expressions import after
 from config.database.replica import ReplicaReads
 from events.models import Event, EventQuerySet
 

@@ -7,7 +7,7 @@ already, a statement that skips and reports existing ids writes them again, at h
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -17,15 +17,13 @@ from uuid import UUID
 import msgspec
 import orjson
 from django.db import DatabaseError, connection
-from django.db.models import BooleanField
-from django.db.models.expressions import RawSQL
 
-from config.database.commit_order import CURRENT
 from config.database.engines import Engine, engine, is_distributed
 from config.database.group_commit import BeginAgain
-from config.database.insertion import adapt_row, as_uuid, breaks_constraint, were_all_new
+from config.database.insertion import as_uuid, breaks_constraint, copy, insert_each, were_all_new
 from config.database.insertion import insert as insert_rows
-from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet, has_key
+from events.expressions import HasKey
+from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 
 _LEAST_AT_ONCE = {Engine.SQLITE: 16, Engine.POSTGRESQL: 16, Engine.CITUS: 1}
@@ -36,7 +34,6 @@ what else it does.
 _SECONDS_OF_CARE = 60.0
 """After a repeated id, others are likely: a client sends again what was not answered."""
 
-_TABLE = Event._meta.db_table
 _COLUMNS = (
     "id",
     "environment_id",
@@ -49,7 +46,6 @@ _COLUMNS = (
     "properties",
     "is_doubted",
 )
-_NAMES = ", ".join(f'"{column}"' for column in _COLUMNS)
 _UNLESS_THERE = "ON CONFLICT DO NOTHING RETURNING id, user_id"
 
 Identity = UUID | tuple[UUID, str]
@@ -114,8 +110,7 @@ def stored(events: Sequence[NewEvent]) -> EventQuerySet:
     """Return the stored events with the identities of these, which must be distinct."""
     if not is_distributed():
         return Event.objects.filter(pk__in=[event.id for event in events])
-    keys = [(event.id, event.user_id) for event in events]
-    return Event.objects.filter(RawSQL(*has_key(keys), output_field=BooleanField()))  # noqa: S611 (no data)
+    return Event.objects.filter(HasKey([(event.id, event.user_id) for event in events]))
 
 
 class _Care:
@@ -133,7 +128,10 @@ def insert(events: Sequence[NewEvent], environment_id: int, *, is_attempt: bool 
     caller's transaction.
     """
     if len(events) >= _LEAST_AT_ONCE[engine()]:
-        write = partial(_copy if connection.vendor == "postgresql" else _execute_many, events, environment_id)
+        if connection.vendor == "postgresql":
+            write = partial(copy, Event, _COLUMNS, _texts(events, environment_id))
+        else:
+            write = partial(insert_each, Event, _COLUMNS, _rows(events, environment_id))
         if is_attempt and time.monotonic() > _Care.until:
             _write_without_savepoint(write)
             return set()
@@ -153,24 +151,15 @@ def _write_without_savepoint(write: Callable[[], None]) -> None:
         raise BeginAgain from error
 
 
-def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
-    # psycopg writes texts without a look at their types. Making those of ids and times all at once
-    # takes a tenth.
+def _texts(events: Sequence[NewEvent], environment_id: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the events as texts, which the driver writes without a look at their types."""
     environment = str(environment_id)
+    # Making those of ids and times all at once takes a tenth.
     texts = msgspec.to_builtins([(event.id, event.timestamp, event.received_at) for event in events])
-    command = f"COPY {_TABLE} ({_NAMES}) FROM STDIN"
-    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copy:
-        for event, (event_id, timestamp, received_at) in zip(events, texts, strict=True):
-            properties = orjson.dumps(event.properties).decode()
-            columns = (event.user_id, event.name, timestamp, received_at, event.experiment, event.variant, properties)
-            copy.write_row((event_id, environment, *columns, event.is_doubted))
-
-
-def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
-    values = ", ".join(["%s"] * len(_COLUMNS) + [CURRENT["sqlite"]])
-    statement = f"INSERT INTO {_TABLE} ({_NAMES}, arrival) VALUES ({values})"  # noqa: S608 (no data)
-    with connection.cursor() as cursor:
-        cursor.executemany(statement, [adapt_row(row) for row in _rows(events, environment_id)])
+    for event, (event_id, timestamp, received_at) in zip(events, texts, strict=True):
+        properties = orjson.dumps(event.properties).decode()
+        columns = (event.user_id, event.name, timestamp, received_at, event.experiment, event.variant, properties)
+        yield (event_id, environment, *columns, event.is_doubted)
 
 
 def _insert_new(events: Sequence[NewEvent], environment_id: int) -> set[Identity]:

@@ -5,32 +5,22 @@ counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from django.db import connection
-from django.db.models.expressions import RawSQL
-
-from config.database.engines import Engine, engine, is_distributed
+from config.database.engines import is_distributed
+from config.database.selects import delete_returning
 from config.database.two_phases import commit_in_two_phases
 from events.counts import storage
-from events.models import Event, EventQuerySet, has_key
+from events.expressions import HasKey
+from events.models import Event, EventQuerySet
 
 AT_ONCE = 5000
+_COUNTED_BY = ("environment", "name", "timestamp")
 
 Counted = Counter[tuple[int, str, int]]
 """Numbers of events by the id of an environment, the name, and the quarter of an hour."""
-
-# The ORM cannot return which rows it has deleted: a row that another transaction deletes meanwhile
-# counts for that one. A row's physical place leads to it directly, and is stable while the row is
-# locked. By ids, PostgreSQL would search the whole table.
-_ROWS = f"DELETE FROM {Event._meta.db_table} WHERE {{}} RETURNING environment_id, name, timestamp"  # noqa: S608 (no data)
-_DELETE = {
-    Engine.POSTGRESQL: (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
-    Engine.SQLITE: (RawSQL("rowid", ()), _ROWS.format("rowid IN ({})")),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +40,15 @@ def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Re
     """
     rest = events if since is None else events.filter(timestamp__gte=since)
     oldest = rest.order_by("timestamp", "pk")
-    deleted = _delete_by_key(oldest) if is_distributed() else _delete_by_place(oldest)
-    rows = [(environment_id, name, _moment(stored)) for environment_id, name, stored in deleted]
-    if not rows:
+    delete = _delete_by_key if is_distributed() else _delete_by_place
+    if not (deleted := delete(oldest)):
         return None
-    counted = Counter((environment_id, name, storage.quarter_of(moment)) for environment_id, name, moment in rows)
-    return Removed(counted, max(moment for *_, moment in rows))
+    counted = Counter((environment_id, name, storage.quarter_of(moment)) for environment_id, name, moment in deleted)
+    return Removed(counted, max(moment for *_, moment in deleted))
 
 
 def _delete_by_place(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
-    place, delete = _DELETE[engine()]
-    chosen = oldest.annotate(place=place).values("place")[:AT_ONCE].select_for_update()
-    statement, parameters = chosen.query.sql_with_params()
-    return _rows(delete.format(statement), parameters)
+    return delete_returning(oldest[:AT_ONCE], *_COUNTED_BY)
 
 
 def _delete_by_key(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
@@ -72,17 +58,9 @@ def _delete_by_key(oldest: EventQuerySet) -> list[tuple[Any, ...]]:
     all of the chosen rows in between, others are chosen.
     """
     while keys := [*oldest.values_list("pk", "user_id")[:AT_ONCE]]:
-        condition, parameters = has_key(keys)
-        if rows := _rows(_ROWS.format(condition), parameters):
-            return rows
+        if deleted := delete_returning(Event.objects.filter(HasKey(keys)), *_COUNTED_BY):
+            return deleted
     return []
-
-
-def _rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
 
 
 def subtract_counts(counted: Counted) -> None:
@@ -94,8 +72,3 @@ def subtract_counts(counted: Counted) -> None:
 def format_count(number: int, noun: str) -> str:
     """Return a number with its noun, such as `1,000 events`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _moment(stored: datetime) -> datetime:
-    """Return an aware datetime: SQLite returns naive ones, in UTC."""
-    return stored if stored.tzinfo else stored.replace(tzinfo=UTC)

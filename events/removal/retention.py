@@ -117,7 +117,6 @@ def purge_by_setting(now: datetime) -> str:
         return " ".join(sentence for plan in plans for sentence in (report(plan, purge(plan)), *plan.obstacles()))
 
 
-def report(plan: Plan, number: int) -> str:
-    return (
-        f"{plan.environment.key}: deleted {format_count(number, 'event')} from before {format_timestamp(plan.until)}."
-    )
+def report(plan: Plan, number: int, verb: str = "deleted") -> str:
+    until = format_timestamp(plan.until)
+    return f"{plan.environment.key}: {verb} {format_count(number, 'event')} from before {until}."

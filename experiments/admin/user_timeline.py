@@ -12,7 +12,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from config.admin.times import format_local
-from config.database.keyset_pagination import after
+from config.database.expressions import after
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
 from events.admin.named import address_of

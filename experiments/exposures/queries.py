@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Model
+from django.db.models import Count, Model, Q, Value
 
-from config.database.commit_order import count_arrivals, is_position, newest_position
+from config.database.commit_order import is_position, newest_arrivals, newest_position
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.assignment import assigners
@@ -96,10 +96,11 @@ def can_be_arrivals(text: str) -> bool:
 def has_arrivals(experiment: Experiment, names: Collection[str], since: str) -> bool:
     """Return whether an exposure of the experiment, or an event with one of these names, has arrived since."""
     events, exposures = since.split(_SEPARATOR)
-    of_metrics = {"environment": [experiment.environment_id], "name": names}
-    return _has(Exposure, exposures, {"experiment": [experiment.pk]}) or _has(Event, events, of_metrics)
+    is_of_metrics = Q(environment=experiment.environment_id, name__in=names)
+    return _has(Exposure, exposures, Q(experiment=experiment)) or _has(Event, events, is_of_metrics)
 
 
-def _has(model: type[Model], since: str, wanted: Mapping[str, Collection[Any]]) -> bool:
-    read, counted = count_arrivals(model, since, wanted, limit=_MOST_SEARCHED)
-    return counted > 0 or read == _MOST_SEARCHED
+def _has(model: type[Model], since: str, is_wanted: Q) -> bool:
+    arrived = newest_arrivals(model, since, limit=_MOST_SEARCHED)
+    counts = arrived.aggregate(read=Count("*"), wanted=Count(Value(1), filter=is_wanted))
+    return bool(counts["wanted"]) or bool(counts["read"] == _MOST_SEARCHED)

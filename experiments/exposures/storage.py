@@ -13,7 +13,7 @@ import orjson
 from django.db import connection, transaction
 
 from config.database.engines import is_distributed
-from config.database.insertion import as_uuid, copy, find_rows, insert, insert_arrays, updating, were_all_new
+from config.database.insertion import as_json, as_uuid, copy, find_rows, insert, insert_arrays, updating, were_all_new
 from config.database.locks import Rank, share_rows
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
@@ -61,7 +61,8 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
     if not exposures:
         return 0
     if is_distributed():
-        return len(exposures) if were_all_new(partial(copy, Exposure, _COLUMNS, exposures)) else 0
+        rows = [[*map(as_json, exposure)] for exposure in exposures]
+        return len(exposures) if were_all_new(partial(copy, Exposure, _COLUMNS, rows)) else 0
     if connection.vendor != "postgresql":
         return len(_insert(exposures, f"{_IGNORING} RETURNING 1"))
     _, user_ids, variants, moments, _, are_several, since, phases, attributes = zip(*exposures, strict=True)

@@ -120,7 +120,7 @@ class Write:
         for start in range(0, len(self._retagged), _MAX_IDS):
             FlagTag.objects.filter(flag_id__in=self._retagged[start : start + _MAX_IDS]).delete()
         with insertion.unchecked():
-            insertion.execute(self._statements)
+            insertion.execute_all(self._statements)
             log.append_prepared(self._changes)
         segment_changes.announce(log, self._segments_with_other_members)
 

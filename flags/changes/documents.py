@@ -72,7 +72,7 @@ class FlagChange:
         """Save the rows that differ, for a caller that checks them and then appends the change to the log."""
         if self.before and "tags" in self.common:
             FlagTag.objects.filter(flag_id=self.flag.pk).delete()
-        insertion.execute(statements([self], environments))
+        insertion.execute_all(statements([self], environments))
 
     def append_to(self, log: Writing) -> None:
         log.append_prepared(log.prepare([self.log_entry]))

@@ -13,8 +13,7 @@ from tqdm import tqdm
 from config.database.locks import advisory_lock
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
-from config.timestamps import format_timestamp, parse_timestamp
-from events.removal.batches import format_count
+from config.timestamps import parse_timestamp
 from events.removal.retention import LOCK, Plan, plan_purge, purge, report
 
 _LEAST_AGE = timedelta(minutes=1)
@@ -46,10 +45,7 @@ class Command(OperatorCommand):
 
     def _show(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
-            until = format_timestamp(plan.until)
-            self.stdout.write(
-                f"{plan.environment.key}: would delete {format_count(plan.count(), 'event')} from before {until}."
-            )
+            self.stdout.write(report(plan, plan.count(), "would delete"))
             self._explain(plan)
 
     def _purge(self, plans: Sequence[Plan]) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import IntegrityError, OperationalError, connection, transaction
 
-from config.database.insertion import as_uuid, execute, insert, replacing, stage, unchecked, were_all_new
+from config.database.insertion import as_uuid, execute_all, insert, replacing, stage, unchecked, were_all_new
 from config.database.outages import is_outage
 from config.models import Environment
 from events.models import Event, EventCount
@@ -79,7 +79,7 @@ def segment(number: int, key: str = "", **values: object) -> tuple[object, ...]:
 def copy(rows: list[tuple[object, ...]]) -> None:
     statements = stage(Segment, SEGMENT, rows, replacing(("id",), SEGMENT))
     with transaction.atomic(), unchecked():
-        execute(statements)
+        execute_all(statements)
 
 
 def test_stage__new_and_changed_rows__are_copied_as_they_would_be_inserted() -> None:
@@ -96,7 +96,7 @@ def test_stage__more_rows_than_fit_a_statement__keeps_their_order() -> None:
     flag = FlagFactory(key="f")
     statements = stage(FlagTag, ("flag_id", "name"), [(flag.pk, str(number)) for number in range(1500)], "")
     assert not FlagTag.objects.exists()
-    execute(statements)
+    execute_all(statements)
     assert list(FlagTag.objects.order_by("pk").values_list("name", flat=True)) == [str(at) for at in range(1500)]
 
 

@@ -79,13 +79,11 @@ def test_locks__where_the_order_is_not_checked__are_taken_in_any(production: Env
 
 def test_row_locks__of_the_whole_code__are_taken_through_the_modules_of_locks() -> None:
     sources = [file for app in ("config", "events", "flags", "experiments") for file in (ROOT / app).rglob("*.py")]
-    taking = {
-        file.relative_to(ROOT).as_posix()
-        for file in sources
-        if "select_for_update(" in file.read_text() or " FOR UPDATE" in file.read_text()
-    }
+    words = ("select_for_update(", " FOR UPDATE", "delete_returning(")
+    taking = {file.relative_to(ROOT).as_posix() for file in sources if any(word in file.read_text() for word in words)}
     assert taking == {
         "config/database/locks.py",
+        "config/database/selects.py",
         # These three never wait, or lock rows that no other transaction locks together with others.
         "config/webhooks/outbox.py",
         "events/counts/storage.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db.models import Count, F, IntegerField, Max, Q, Sum, TextField, Value
+from django.db.models import Count, Exists, F, IntegerField, Max, OuterRef, Q, Sum, TextField, Value
 from django.db.models.functions import Lower
 
 from config.database.selects import (
@@ -12,8 +12,10 @@ from config.database.selects import (
     NonZero,
     Part,
     Select,
+    delete_returning,
     insert_select,
     rows_of,
+    rows_with,
     select_of,
     unpivoted,
 )
@@ -100,3 +102,28 @@ def test_unpivoted__a_wide_row__becomes_a_row_for_each_part_with_a_value() -> No
         (2, 1, None, 20, None, 1, None),
     }
     assert rows.aggregate(total=Sum("value"))["total"] == 41
+
+
+def test_rows_with__values_of_a_text_field__are_looked_up_like_rows() -> None:
+    rows = rows_with(Change, "actor", [ODD, "ada", "é \U0001f600", "a\\u0000b"])
+    assert {*rows.values_list("actor", flat=True)} == {ODD, "ada", "é \U0001f600", "a\\u0000b"}
+    known = Change.objects.filter(actor=OuterRef("actor"))
+    assert {*rows.exclude(Exists(known)).values_list("actor", flat=True)} == {"é \U0001f600", "a\\u0000b"}
+    assert not rows_with(Change, "actor", []).exists()
+
+
+def test_delete_returning__some_rows__returns_fields_of_those_that_are_gone() -> None:
+    assert sorted(delete_returning(Change.objects.filter(actor=ODD), "revision", "at", "after")) == [
+        (1, NOON, {}),
+        (2, NOON, {}),
+    ]
+    assert [*Change.objects.values_list("revision", flat=True)] == [3]
+    assert delete_returning(Change.objects.filter(actor=ODD), "revision") == []
+
+
+@pytest.mark.one_server("places on several servers say nothing")
+def test_delete_returning__with_a_limit__takes_the_first_in_their_order() -> None:
+    oldest = Change.objects.filter(revision__gt=0).order_by("revision")
+    assert sorted(delete_returning(oldest[:2], "revision", "actor")) == [(1, ODD), (2, ODD)]
+    assert delete_returning(oldest[:2], "key", skip_locked=True) == [("C",)]
+    assert delete_returning(oldest[:2], "key") == []

@@ -17,8 +17,8 @@ from hypothesis.extra.django import TestCase
 from config.documents import is_same
 from config.models import Environment
 from events.api.filters import EventFilter
+from events.expressions import PropertyIs
 from events.models import Event
-from events.queries.property_search import PropertyIs
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from tests.answers import data, error
