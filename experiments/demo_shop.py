@@ -218,7 +218,7 @@ METRICS: Mapping[str, Mapping[str, Any]] = {
 """The columns of each metric, by key."""
 
 DAY = 24 * 3600.0
-MOST_EVENTS_OF_A_STORY = 8
+MAX_EVENTS_OF_A_USER = 8
 """The most events of a user, page views not included."""
 
 _CURRENCIES = {"DE": "EUR", "US": "USD", "GB": "GBP", "FR": "EUR", "CH": "CHF"}
@@ -347,7 +347,7 @@ class Occurrence:
 
 
 def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
-    """Return `events` events, oldest first. There must be at least MOST_EVENTS_OF_A_STORY for each user."""
+    """Return `events` events, oldest first. There must be at least MAX_EVENTS_OF_A_USER for each user."""
     random = Random(seed)  # noqa: S311 (nothing here is a secret)
     span = days * DAY
     crowd = [_draw_user(random, number, span) for number in range(1, users + 1)]

@@ -36,11 +36,11 @@ from flags.admin.overview import Sparkline, count_flags, scheduled_changes, spar
 from flags.changes import flag_changes
 
 _EXPERIMENTS_A_PAGE = 5
-_MOST_CHANGES = 10
-_MOST_SCHEDULED = 12
-_MOST_METRICS = 500
-_MOST_FINISHED = 5
-_MOST_COMPUTED = 2
+_MAX_CHANGES = 10
+_MAX_SCHEDULED = 12
+_MAX_METRICS = 500
+_MAX_FINISHED = 5
+_MAX_COMPUTED = 2
 """Of the outcomes that are not stored yet, a page computes so many; the periodic task computes them all."""
 _LATELY = timedelta(days=30)
 AHEAD = timedelta(days=14)
@@ -60,7 +60,7 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
     if request.user.has_perm("config.view_webhook"):
         context["webhooks"] = list(describe_failing(now))
     scheduled = sorted(_scheduled(request, environment, now))
-    context["scheduled"], context["more_scheduled"] = scheduled[:_MOST_SCHEDULED], scheduled[_MOST_SCHEDULED:]
+    context["scheduled"], context["more_scheduled"] = scheduled[:_MAX_SCHEDULED], scheduled[_MAX_SCHEDULED:]
     lines: Mapping[str, Sparkline] = {}
     if request.user.has_perm("flags.view_flag"):
         context["flags"] = count_flags(environment)
@@ -72,7 +72,7 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
         start = _start_of_today(now)
         today = [entry for entry in changes if entry.change.at >= start]
         context["latest"] = changes[0]
-        if len(today) == _MOST_CHANGES:  # there may be more
+        if len(today) == _MAX_CHANGES:  # there may be more
             context["all_of_today"] = (
                 f"{reverse('admin:config_change_changelist')}?{urlencode({'from': _moment(start)})}"
             )
@@ -107,7 +107,7 @@ def _moment(start: datetime) -> str:
 
 def _latest_changes(environment: Environment) -> Sequence[DescribedChange]:
     changes = readable_in_lists(Change.objects.filter(environment__in=("", environment.key)))
-    return [describe_change_briefly(change) for change in changes[:_MOST_CHANGES]]
+    return [describe_change_briefly(change) for change in changes[:_MAX_CHANGES]]
 
 
 def _experiments(environment: Environment, now: datetime, page: str | None) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def _experiments(environment: Environment, now: datetime, page: str | None) -> d
 def _finished(environment: Environment, now: datetime) -> list[tuple[Experiment, str]]:
     """Return the experiments that were stopped lately, the newest first, with what came of each."""
     stopped = Experiment.objects.in_environment(environment).current().select_related("environment")
-    lately = list(stopped.filter(stopped_at__gte=now - _LATELY).order_by("-stopped_at", "-id")[:_MOST_FINISHED])
-    outcomes = outcomes_of(lately, now, most=_MOST_COMPUTED)
+    lately = list(stopped.filter(stopped_at__gte=now - _LATELY).order_by("-stopped_at", "-id")[:_MAX_FINISHED])
+    outcomes = outcomes_of(lately, now, most=_MAX_COMPUTED)
     return [(experiment, describe_briefly(experiment, outcomes.get(experiment.pk))) for experiment in lately]
 
 
@@ -149,7 +149,7 @@ def _scheduled(request: HttpRequest, environment: Environment, now: datetime) ->
 
 def _stopped_metrics(environment: Environment, now: datetime) -> Iterator[tuple[Metric, str]]:
     """Yield the metrics of which an event has stopped, with words about these events."""
-    metrics = [(metric, definition_of(metric)) for metric in Metric.objects.order_by("key")[:_MOST_METRICS]]
+    metrics = [(metric, definition_of(metric)) for metric in Metric.objects.order_by("key")[:_MAX_METRICS]]
     silent = stopped([definition for _, definition in metrics], environment, now)
     for metric, definition in metrics:
         own = {name: silent[name] for name in definition.events if name in silent}

@@ -16,7 +16,7 @@ from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, R
 from config.admin.numbers import NumberField, PercentageField, PercentField, WholeNumberField
 from config.errors import Detail, DomainError
 from experiments.models import AnalysisMethod, Experiment
-from experiments.models.plan import MOST_EFFECT
+from experiments.models.plan import MAX_EFFECT
 from experiments.stats.types import TUNING_SIZE
 
 PLAN_FIELDS = (
@@ -202,4 +202,4 @@ def _in_percent(detail: Detail) -> Detail:
     """Return the error of the smallest effect in the unit of the form."""
     if detail.field != "minimumEffect":
         return detail
-    return Detail(detail.field, detail.code, f"Must be above 0 and at most {100 * MOST_EFFECT:,} %.")
+    return Detail(detail.field, detail.code, f"Must be above 0 and at most {100 * MAX_EFFECT:,} %.")

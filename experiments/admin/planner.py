@@ -21,27 +21,27 @@ from experiments.admin.planner_panel import CHART_KINDS, build_panel, draw_chart
 from experiments.models import Experiment
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
 from experiments.planner.question import (
-    LARGEST_ALPHA,
-    LARGEST_MDE,
-    LARGEST_POWER,
-    LARGEST_REDUCTION,
-    SMALLEST_ALPHA,
-    SMALLEST_MDE,
-    SMALLEST_POWER,
+    MAX_ALPHA,
+    MAX_MDE,
+    MAX_POWER,
+    MAX_REDUCTION,
+    MIN_ALPHA,
+    MIN_MDE,
+    MIN_POWER,
     Kind,
     Question,
 )
 
 _USUAL_EFFECT = 0.05
-_MOST_CHOICES = 200
+_MAX_CHOICES = 200
 _IN_PERCENT = "in_percent"
 _SHARES = ("mde", "power", "alpha", "variance_reduction")
 _RANGE = "Must be from "
 _RANGES = {
-    "mde": f"{100 * SMALLEST_MDE:g} % to {100 * LARGEST_MDE:,.0f} %; for a fall, below 0 % and above -100 %.",
-    "power": f"{100 * SMALLEST_POWER:g} % to {100 * LARGEST_POWER:g} %.",
-    "alpha": f"{100 * SMALLEST_ALPHA:g} % to {100 * LARGEST_ALPHA:g} %.",
-    "varianceReduction": f"0 % to {100 * LARGEST_REDUCTION:g} %.",
+    "mde": f"{100 * MIN_MDE:g} % to {100 * MAX_MDE:,.0f} %; for a fall, below 0 % and above -100 %.",
+    "power": f"{100 * MIN_POWER:g} % to {100 * MAX_POWER:g} %.",
+    "alpha": f"{100 * MIN_ALPHA:g} % to {100 * MAX_ALPHA:g} %.",
+    "varianceReduction": f"0 % to {100 * MAX_REDUCTION:g} %.",
 }
 """The ranges of these fields as the form shows them."""
 _KINDS = (("", "Automatic"), (Kind.RATE, "A rate"), (Kind.MEAN, "A mean"))
@@ -162,7 +162,7 @@ class PlannerPage(DomainAdmin):
             raise PermissionDenied
         environment = current_environment(request)
         form = PlannerForm(request.GET or None)
-        experiments = Experiment.objects.in_environment(environment).values_list("key", flat=True)[:_MOST_CHOICES]
+        experiments = Experiment.objects.in_environment(environment).values_list("key", flat=True)[:_MAX_CHOICES]
         context: dict[str, Any] = {
             "form": form,
             "title": "Planner",

@@ -18,12 +18,12 @@ from experiments.admin.results.history import describe_end, format_briefly, show
 from experiments.models import Experiment
 from experiments.results.outcomes import Effect
 from experiments.results.portfolio import Average, FinishedExperiments, MetricAverages
-from experiments.stats.lifts import LEAST_EFFECTS, Lift
+from experiments.stats.lifts import MIN_EFFECTS, Lift
 from experiments.stats.numbers import format_count
 from experiments.stats.types import Test
 
 _A_PAGE = 25
-_MOST_METRICS = 10
+_MAX_METRICS = 10
 _TONES = {"better": "good", "worse": "bad"}
 
 
@@ -82,11 +82,11 @@ class PortfolioPage(DomainAdmin):
             "opts": None,
             "page": page,
             "rows": [build_row(finished, experiment) for experiment in page],
-            "averages": [row for metric in averages[:_MOST_METRICS] for row in build_averages(metric)],
-            "more_metrics": len(averages[_MOST_METRICS:]),
+            "averages": [row for metric in averages[:_MAX_METRICS] for row in build_averages(metric)],
+            "more_metrics": len(averages[_MAX_METRICS:]),
             "missing": finished.missing,
             "doubtful": finished.doubtful,
-            "least_effects": LEAST_EFFECTS,
+            "least_effects": MIN_EFFECTS,
         }
         return self.page(request, "admin/experiments/portfolio.html", context)
 

@@ -46,7 +46,7 @@ from flags.admin.tryout import AttributesField
 from flags.engine.types import Context
 
 _TEMPLATES = "admin/experiments/user"
-_MOST_COUNTED = 10_000
+_MAX_COUNTED = 10_000
 _FLAGS, _EXPERIMENTS, _EVENTS = SHOWN_OF_USERS
 
 
@@ -223,8 +223,8 @@ def _user_of_write(request: HttpRequest) -> str:
 
 
 def _erasure(user_id: str, environment: Environment) -> Confirmation:
-    events = Event.objects.filter(environment=environment, user_id=user_id).order_by()[: _MOST_COUNTED + 1].count()
-    counted = f"more than {_MOST_COUNTED:,} events" if events > _MOST_COUNTED else format_count(events, "event")
+    events = Event.objects.filter(environment=environment, user_id=user_id).order_by()[: _MAX_COUNTED + 1].count()
+    counted = f"more than {_MAX_COUNTED:,} events" if events > _MAX_COUNTED else format_count(events, "event")
     exposures = format_count(len(exposures_of(environment, user_id)), "exposure")
     return Confirmation(
         fill("Erase {} from {}?", name_user(user_id), environment.name),

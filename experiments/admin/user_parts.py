@@ -27,7 +27,7 @@ from flags.usage.sources import names_of
 
 STATES = {"": "All", "on": "On", "off": "Off"}
 _A_PAGE = 25
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def describe_answer(trace: Mapping[str, Any]) -> str:
 def attributes_to_ask_for(configuration: Configuration) -> list[str]:
     """Return the attributes that the rules and segments of the environment read most, in alphabetical order."""
     counts = Counter(name for name in names_of(configuration) if name != USER_ID)
-    return sorted(name for name, _ in counts.most_common(_MOST_NAMES))
+    return sorted(name for name, _ in counts.most_common(_MAX_NAMES))
 
 
 _LONG = ("definitions", "registration", "decision", "conditions", "metrics", "hypothesis", "description")

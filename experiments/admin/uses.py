@@ -21,7 +21,7 @@ from experiments.results.outcomes import stored_outcomes
 from flags.admin.usage import FlagUse
 from flags.admin.usage import asking_for_uses as asking_for_uses_of_flag
 
-_MOST = 21
+_MAX_USES = 21
 """The page shows 20, and says that there are others."""
 
 
@@ -29,7 +29,9 @@ def uses_of_flag(sender: Any, request: HttpRequest, key: str, **_: Any) -> list[
     """Return the newest experiments of the current environment that use this flag, with at most two queries."""
     if not may_view(request, "experiments.experiment"):
         return []
-    experiments = list(Experiment.objects.in_environment(current_environment(request)).filter(flag__key=key)[:_MOST])
+    experiments = list(
+        Experiment.objects.in_environment(current_environment(request)).filter(flag__key=key)[:_MAX_USES]
+    )
     outcomes = stored_outcomes(experiments)
     return [
         FlagUse(

@@ -20,8 +20,8 @@ from flags.explanations.rule_words import describe_condition, describe_condition
 
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
-_MOST_USERS = 5
-_MOST_CONDITIONS = 3
+_MAX_USERS = 5
+_MAX_CONDITIONS = 3
 
 
 # metrics
@@ -101,7 +101,7 @@ def _describe_events(quantity: Quantity) -> str:
 def _describe_where(quantity: Quantity) -> str:
     conditions = [
         describe_condition({**condition.document(), "attribute": condition.property})
-        for condition in quantity.where[:_MOST_CONDITIONS]
+        for condition in quantity.where[:_MAX_CONDITIONS]
     ]
     more = len(quantity.where) - len(conditions)
     listed = [*conditions, *([f"{more} more"] if more else [])]
@@ -179,8 +179,8 @@ def describe_audience(experiment: Experiment) -> str:
 def describe_forced_variants(experiment: Experiment) -> str:
     """Return the first few users with their variants: `qa-1 sees green`."""
     forced = sorted(experiment.forced_variants.items())
-    more = len(forced) - _MOST_USERS
-    shown = _forced_variants(dict(forced[:_MOST_USERS])) or "none"
+    more = len(forced) - _MAX_USERS
+    shown = _forced_variants(dict(forced[:_MAX_USERS])) or "none"
     return fill("{} and {} more", shown, f"{more:,}") if more > 0 else shown
 
 

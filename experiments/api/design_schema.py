@@ -11,12 +11,12 @@ from config.api.schema import Schema
 from config.api.structs import schema_of
 from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod, Direction
 from experiments.models.plan import (
-    LEAST_TUNING_SIZE,
-    MOST_DAYS,
-    MOST_EFFECT,
-    MOST_LOOKBACK_DAYS,
-    MOST_TUNING_SIZE,
-    MOST_USERS,
+    MAX_DAYS,
+    MAX_EFFECT,
+    MAX_LOOKBACK_DAYS,
+    MAX_TUNING_SIZE,
+    MAX_USERS,
+    MIN_TUNING_SIZE,
 )
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 from flags.changes.experiment_rules import ShipTo
@@ -117,13 +117,13 @@ SHIP_TO: Schema = {
 PLANNED: Schema = {
     "type": "integer",
     "minimum": 1,
-    "maximum": MOST_USERS,
+    "maximum": MAX_USERS,
     "description": "The number of users, in all variants together, that the experiment should have before a decision.",
 }
 MINIMUM_EFFECT: Schema = {
     "type": "number",
     "exclusiveMinimum": 0,
-    "maximum": MOST_EFFECT,
+    "maximum": MAX_EFFECT,
     "description": "The smallest effect that matters, as a share of the control's value: 0.05 is 5 %, up or down. Once "
     "the planned number of users is reached, an interval of the lift within it means `no_difference`.",
 }
@@ -136,21 +136,21 @@ ANALYSIS: Schema = {
 MINIMUM_DAYS_OF_RUN: Schema = {
     "type": "integer",
     "minimum": 0,
-    "maximum": MOST_DAYS,
+    "maximum": MAX_DAYS,
     "description": "The shortest run in days. Before it is over, the verdict recommends no variant. It is left out if "
     f"it is the default, {MINIMUM_DAYS}.",
 }
 DAYS_OF_LOOKBACK: Schema = {
     "type": "integer",
     "minimum": 0,
-    "maximum": MOST_LOOKBACK_DAYS,
+    "maximum": MAX_LOOKBACK_DAYS,
     "description": "How many days before each user's exposure are used to reduce the variance (CUPED); 0 switches "
     f"that off. It is left out if it is the default, {LOOKBACK_DAYS}.",
 }
 TUNING_SIZE_OF_INTERVALS: Schema = {
     "type": "integer",
-    "minimum": LEAST_TUNING_SIZE,
-    "maximum": MOST_TUNING_SIZE,
+    "minimum": MIN_TUNING_SIZE,
+    "maximum": MAX_TUNING_SIZE,
     "description": "The number of users, in the control and one treatment together, at which the always-valid "
     "intervals are narrowest. If it is not sent, it follows from `plannedSampleSize` and the weights; without a plan "
     "it is 5,000, and left out.",

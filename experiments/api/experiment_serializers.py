@@ -42,10 +42,10 @@ from experiments.api.design_schema import (
     VARIANT,
 )
 from experiments.exposures.assignment import REASONS, WINNER
-from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
-from experiments.lifecycle.decisions import MOST_HELD_BACK
+from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MAX_ATTRIBUTES, TEXT_LENGTH
+from experiments.lifecycle.decisions import MAX_HOLDBACK
 from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment, Status
-from experiments.models.design_checks import MOST_METRICS, MOST_VARIANTS
+from experiments.models.design_checks import MAX_METRICS, MAX_VARIANTS
 from experiments.models.phases import integer_if_whole
 from experiments.models.plan import new_plan, registered_plan
 from experiments.results.analyse import compute_results
@@ -65,7 +65,7 @@ class VariantResultSerializer(serializers.Serializer[Any]):
         "type": "array",
         "items": VARIANT,
         "minItems": 2,
-        "maxItems": MOST_VARIANTS,
+        "maxItems": MAX_VARIANTS,
         "description": "The first one is the control. Keys are distinct, and at least one weight is above 0.",
     }
 )
@@ -73,7 +73,7 @@ class VariantsField(serializers.JSONField):
     """Variants as they were sent; the domain checks them."""
 
 
-@extend_schema_field({"type": "array", "items": NAME, "maxItems": MOST_METRICS, "uniqueItems": True})
+@extend_schema_field({"type": "array", "items": NAME, "maxItems": MAX_METRICS, "uniqueItems": True})
 class MetricsField(serializers.JSONField):
     """Names of metrics; the domain checks them."""
 
@@ -261,7 +261,7 @@ class StopSerializer(ReopenSerializer):
     holdback = NumberField(
         required=False,
         min_value=0,
-        max_value=MOST_HELD_BACK,
+        max_value=MAX_HOLDBACK,
         help_text="The percentage of users to whom the flag still serves the value of the "
         "control. It requires a winner, and a flag whose value for the winner differs from that "
         "for the control.",
@@ -282,7 +282,7 @@ class AssignmentRequestSerializer(StrictSerializer):
         required=False,
         help_text="The attributes that conditions test. A new exposure stores them for breakdowns of the results. It "
         f"keeps texts of up to {TEXT_LENGTH} characters, numbers and booleans with names of up to {ATTRIBUTE_LENGTH} "
-        f"characters, and of these the first {MOST_ATTRIBUTES}. It keeps `b` within an object `a` as `a.b`.",
+        f"characters, and of these the first {MAX_ATTRIBUTES}. It keeps `b` within an object `a` as `a.b`.",
     )
 
 

@@ -47,7 +47,7 @@ from experiments.exposures.assignment import get_remembered_variant, get_variant
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle import new_phase
 from experiments.lifecycle.checklist import Check, Level, check_experiment
-from experiments.lifecycle.new_phase import MOST_PHASES
+from experiments.lifecycle.new_phase import MAX_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
 from experiments.models.documents import get_experiment
 from flags.usage import recent_users
@@ -321,7 +321,7 @@ class ExperimentViewSet(ApiViewSet):
         "Open a new phase of an experiment",
         description="Changes how a running experiment assigns users: by other weights, another percentage or other "
         "conditions. At least one of these must be sent and differ. A `reason` is required. There can be at most "
-        f"{MOST_PHASES} phases.\n\n"
+        f"{MAX_PHASES} phases.\n\n"
         "Users who were exposed before keep their variant and count for their phase. A flag that the experiment "
         "drives changes at the same moment. Results cover all phases. Phases with the same split are pooled. Those "
         "with other weights are combined as strata, over the phases in which both variants of a comparison had users.",

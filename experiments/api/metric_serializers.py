@@ -25,20 +25,20 @@ from experiments.metrics.changes import uses_of
 from experiments.metrics.checks import (
     CURRENCY_PATTERN,
     FUNNEL,
-    LEAST_PERCENTILE,
-    LEAST_STEPS,
-    MOST_DAYS,
-    MOST_HOURS,
-    MOST_PERCENTILE,
-    MOST_STEPS,
+    MAX_DAYS,
+    MAX_HOURS,
+    MAX_PERCENTILE,
+    MAX_STEPS,
+    MIN_PERCENTILE,
+    MIN_STEPS,
 )
-from experiments.metrics.conditions import LONGEST_TEXT, MOST_CONDITIONS, MOST_VALUES, OPERATORS
+from experiments.metrics.conditions import MAX_CONDITIONS, MAX_TEXT_LENGTH, MAX_VALUES, OPERATORS
 from experiments.metrics.definition import LEFT_OUT_WHILE_EMPTY, without_empty
 from experiments.models import Direction, Metric, MetricType, Role, Status
 
 _CURRENCY = {"pattern": f"{CURRENCY_PATTERN[:-1]}$|^$"}
-_SCALAR = {"type": ["string", "number", "boolean"], "maxLength": LONGEST_TEXT}
-_COMPARED = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MOST_VALUES}]}
+_SCALAR = {"type": ["string", "number", "boolean"], "maxLength": MAX_TEXT_LENGTH}
+_COMPARED = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": MAX_VALUES}]}
 
 
 class EventCondition(Answer):
@@ -60,7 +60,7 @@ class EventCondition(Answer):
     ] = UNSET
 
 
-_Where = Annotated[list[EventCondition], Meta(max_length=MOST_CONDITIONS)]
+_Where = Annotated[list[EventCondition], Meta(max_length=MAX_CONDITIONS)]
 
 
 class FunnelStep(Answer):
@@ -70,7 +70,7 @@ class FunnelStep(Answer):
     where: _Where | UnsetType = UNSET
 
 
-_Steps = Annotated[list[FunnelStep], Meta(min_length=LEAST_STEPS, max_length=MOST_STEPS)]
+_Steps = Annotated[list[FunnelStep], Meta(min_length=MIN_STEPS, max_length=MAX_STEPS)]
 
 
 class Quantity(Answer):
@@ -134,7 +134,7 @@ _USES = {
 
 class HoursField(WholeNumberField):
     def __init__(self, least: int, **options: Any) -> None:
-        super().__init__(min_value=least, max_value=MOST_HOURS, required=False, **options)
+        super().__init__(min_value=least, max_value=MAX_HOURS, required=False, **options)
 
 
 class DayField(WholeNumberField):
@@ -152,7 +152,7 @@ class AmountField(NumberField):
     """An amount; the domain checks it."""
 
 
-@extend_schema_field({"type": "number", "exclusiveMinimum": LEAST_PERCENTILE, "exclusiveMaximum": MOST_PERCENTILE})
+@extend_schema_field({"type": "number", "exclusiveMinimum": MIN_PERCENTILE, "exclusiveMaximum": MAX_PERCENTILE})
 class CapPercentileField(NumberField):
     """A percentile; the domain checks it."""
 
@@ -212,11 +212,11 @@ class MetricEntrySerializer(StrictSerializer):
     delayHours = HoursField(0, source="delay_hours", help_text="How long after the exposure events begin to count.")
     fromDay = DayField(
         0,
-        MOST_DAYS - 1,
+        MAX_DAYS - 1,
         source="from_day",
         help_text="For retention: the first day that counts. Day 0 begins with the exposure.",
     )
-    toDay = DayField(1, MOST_DAYS, source="to_day", help_text="For retention: the first day that no longer counts.")
+    toDay = DayField(1, MAX_DAYS, source="to_day", help_text="For retention: the first day that no longer counts.")
     capValue = AmountField(
         source="cap_value",
         required=False,
@@ -228,7 +228,7 @@ class MetricEntrySerializer(StrictSerializer):
         required=False,
         allow_null=True,
         help_text="Like `capValue`, with the cap at this percentile of the users whose value is "
-        f"not 0. It is above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}.",
+        f"not 0. It is above {MIN_PERCENTILE} and below {MAX_PERCENTILE}.",
     )
     direction = ChoiceField(choices=Direction.values, required=False, help_text="Which direction is good.")
     role = ChoiceField(

@@ -20,31 +20,31 @@ from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
 from experiments.models import Experiment
-from experiments.models.design_checks import MOST_VARIANTS
-from experiments.models.plan import LEAST_TUNING_SIZE, MOST_TUNING_SIZE
+from experiments.models.design_checks import MAX_VARIANTS
+from experiments.models.plan import MAX_TUNING_SIZE, MIN_TUNING_SIZE
 from experiments.planner.history import History
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
 from experiments.planner.question import (
-    FEWEST_USERS_PER_DAY,
-    LARGEST_ALPHA,
-    LARGEST_MDE,
-    LARGEST_POWER,
-    LARGEST_REDUCTION,
-    MOST_USERS_PER_DAY,
-    SMALLEST_ALPHA,
-    SMALLEST_POWER,
+    MAX_ALPHA,
+    MAX_MDE,
+    MAX_POWER,
+    MAX_REDUCTION,
+    MAX_USERS_PER_DAY,
+    MIN_ALPHA,
+    MIN_POWER,
+    MIN_USERS_PER_DAY,
     Assumptions,
     Kind,
     Question,
 )
 from experiments.planner.sizes import GuardrailPlan
 
-_POWER: Schema = {"type": "number", "minimum": SMALLEST_POWER, "maximum": LARGEST_POWER}
-_ALPHA: Schema = {"type": "number", "minimum": SMALLEST_ALPHA, "maximum": LARGEST_ALPHA}
-_MDE: Schema = {"type": "number", "exclusiveMinimum": -1, "maximum": LARGEST_MDE}
-_VARIANTS: Schema = {"type": "integer", "minimum": 2, "maximum": MOST_VARIANTS}
-_TUNING_SIZE: Schema = {"type": "integer", "minimum": LEAST_TUNING_SIZE, "maximum": MOST_TUNING_SIZE}
-_REDUCTION: Schema = {"type": "number", "minimum": 0, "maximum": LARGEST_REDUCTION}
+_POWER: Schema = {"type": "number", "minimum": MIN_POWER, "maximum": MAX_POWER}
+_ALPHA: Schema = {"type": "number", "minimum": MIN_ALPHA, "maximum": MAX_ALPHA}
+_MDE: Schema = {"type": "number", "exclusiveMinimum": -1, "maximum": MAX_MDE}
+_VARIANTS: Schema = {"type": "integer", "minimum": 2, "maximum": MAX_VARIANTS}
+_TUNING_SIZE: Schema = {"type": "integer", "minimum": MIN_TUNING_SIZE, "maximum": MAX_TUNING_SIZE}
+_REDUCTION: Schema = {"type": "number", "minimum": 0, "maximum": MAX_REDUCTION}
 
 _Positive = Annotated[float, Meta(gt=0)]
 
@@ -234,7 +234,7 @@ class PlannerFilter(django_filters.FilterSet):
         f"{VARIANTS}.",
     )
     usersPerDay = NumberFilter(
-        {"type": "number", "minimum": FEWEST_USERS_PER_DAY, "maximum": MOST_USERS_PER_DAY},
+        {"type": "number", "minimum": MIN_USERS_PER_DAY, "maximum": MAX_USERS_PER_DAY},
         label="New users a day in all variants together. Default: as in the experiment, else as in the history.",
     )
     tuningSampleSize = NumberFilter(

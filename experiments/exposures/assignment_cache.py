@@ -19,7 +19,7 @@ from experiments.exposures.recording import find_stored
 from experiments.exposures.storage import Stored
 from experiments.models.locks import ExposureKey
 
-MOST = 50_000
+MAX_ENTRIES = 50_000
 """The most entries of a page; there are two pages at a time."""
 _SECONDS = 20.0
 """A page is written for this long and read for as long after; a late reader may extend that once more."""
@@ -70,7 +70,7 @@ class AssignmentCache:
         page, now = self._page, time.monotonic()
         if snapshot.staleness() is not None:
             return page
-        if page.signal == signal and now < page.until and len(page.entries) < MOST:
+        if page.signal == signal and now < page.until and len(page.entries) < MAX_ENTRIES:
             return page
         is_recent = page.signal == signal and now < page.until + _SECONDS
         self._page = page = _Page(signal, now + _SECONDS, before=page.entries if is_recent else {})

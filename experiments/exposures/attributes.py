@@ -10,7 +10,7 @@ from typing import Any
 from events.properties import RESERVED
 from flags.engine.conditions import MAX_LEVELS
 
-MOST_ATTRIBUTES = 32
+MAX_ATTRIBUTES = 32
 """An exposure stores the first of the attributes that can be stored, up to this number."""
 ATTRIBUTE_LENGTH = 100
 TEXT_LENGTH = 200
@@ -26,7 +26,7 @@ def kept_of(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     storable = (
         (name, value) for name, value in _named(attributes) if 0 < len(name) <= ATTRIBUTE_LENGTH and _is_storable(value)
     )
-    return dict(islice(storable, MOST_ATTRIBUTES)) or None
+    return dict(islice(storable, MAX_ATTRIBUTES)) or None
 
 
 def _named(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -76,7 +76,7 @@ def stored_variants(environment: Environment, experiments: Collection[str]) -> M
     return variants
 
 
-_MOST_SEARCHED = 5_000
+_MAX_SEARCHED = 5_000
 """How many of the newest arrivals are searched. Where there are more, something is taken to have changed."""
 _SEPARATOR = "|"
 _EVENTS, _EXPOSURES = Event._meta.db_table, Exposure._meta.db_table
@@ -101,6 +101,6 @@ def has_arrivals(experiment: Experiment, names: Collection[str], since: str) -> 
 
 
 def _has(model: type[Model], since: str, is_wanted: Q) -> bool:
-    arrived = newest_arrivals(model, since, limit=_MOST_SEARCHED)
+    arrived = newest_arrivals(model, since, limit=_MAX_SEARCHED)
     counts = arrived.aggregate(read=Count("*"), wanted=Count(Value(1), filter=is_wanted))
-    return bool(counts["wanted"]) or bool(counts["read"] == _MOST_SEARCHED)
+    return bool(counts["wanted"]) or bool(counts["read"] == _MAX_SEARCHED)

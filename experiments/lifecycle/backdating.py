@@ -20,7 +20,7 @@ from experiments.models.documents import get_experiment
 
 FIELD = "--at"
 """The field that refusals name: the option of the commands."""
-MOST_PAST = timedelta(days=3_650)
+MAX_PAST = timedelta(days=3_650)
 
 
 def start_at(
@@ -28,8 +28,8 @@ def start_at(
 ) -> Experiment:
     """Start a draft now, or at a moment in the last ten years. Raises as `start_experiment` does."""
     _check(started_at, now)
-    if started_at is not None and started_at < now - MOST_PAST:
-        _refuse(f"Must be within the last {MOST_PAST.days:,} days.")
+    if started_at is not None and started_at < now - MAX_PAST:
+        _refuse(f"Must be within the last {MAX_PAST.days:,} days.")
     return start_experiment(
         key=key, environment=environment, actor=actor, now=now, started_at=started_at, reason=reason
     )

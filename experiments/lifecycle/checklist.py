@@ -71,9 +71,9 @@ Result = tuple[Level, str]
 
 
 SEEN_WITHIN = timedelta(days=7)
-MOST_DAYS = 60
+MAX_DAYS = 60
 """A longer duration is a warning: by then, users return on other devices, and seasons change."""
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _FOR_EVERYONE = frozenset({"type", "name", "percentage", "variant", "split", "serves", "salt"})
 """The parts of a rule that do not narrow its audience, whatever their value."""
 
@@ -236,8 +236,8 @@ def _common_users(experiment: Experiment) -> Result:
     common = [key for key, group in others if own_group is None or group is None or group["key"] != own_group]
     if not common:
         return Level.OK, "No running experiment can share users with this one."
-    more = f" and {len(common) - _MOST_NAMED} more" if len(common) > _MOST_NAMED else ""
-    return Level.OK, f"Running experiments that may share users: {', '.join(common[:_MOST_NAMED])}{more}."
+    more = f" and {len(common) - _MAX_NAMED} more" if len(common) > _MAX_NAMED else ""
+    return Level.OK, f"Running experiments that may share users: {', '.join(common[:_MAX_NAMED])}{more}."
 
 
 def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Result:
@@ -251,8 +251,8 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at:
         return Level.UNKNOWN, f"{planned:,} users are planned; the number of users a day is not known yet."
     days = ceil(planned / pace)
     duration = f"{planned:,} users are planned, about {days:,} day{'' if days == 1 else 's'} at {pace:,.0f} a day"
-    if days > MOST_DAYS:
-        return Level.WARNING, f"{duration}: more than {MOST_DAYS}. Plan for a larger effect, or include more users."
+    if days > MAX_DAYS:
+        return Level.WARNING, f"{duration}: more than {MAX_DAYS}. Plan for a larger effect, or include more users."
     return Level.OK, f"{duration}."
 
 

@@ -41,7 +41,7 @@ from experiments.stats.types import Estimate
 from flags.changes.experiment_rules import ShipTo
 from flags.validation.shapes import check_percentage
 
-MOST_HELD_BACK = 50
+MAX_HOLDBACK = 50
 """The largest holdback, in percent. With a larger one, most users would not see the winner."""
 
 
@@ -216,8 +216,8 @@ def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Ite
         yield Detail("holdback", DetailCode.INVALID_VALUE, message)
     percentage_details = list(check_percentage(holdback, "holdback"))
     yield from percentage_details
-    if not percentage_details and holdback > MOST_HELD_BACK:
-        yield Detail("holdback", DetailCode.OUT_OF_RANGE, f"Must be a number from 0 to {MOST_HELD_BACK}.")
+    if not percentage_details and holdback > MAX_HOLDBACK:
+        yield Detail("holdback", DetailCode.OUT_OF_RANGE, f"Must be a number from 0 to {MAX_HOLDBACK}.")
 
 
 def _check_enable(experiment: Experiment, enable: bool | None) -> Iterator[Detail]:

@@ -25,8 +25,8 @@ from flags.changes.references import check_conditions as check_references
 from flags.changes.segment_changes import changed_since
 from flags.validation.parsing import references
 
-MOST_PHASES = 100
-_MOST_NAMED = 10
+MAX_PHASES = 100
+_MAX_NAMED = 10
 _DEFAULTS = {"percentage": WHOLE, "conditions": []}
 _CHECKS = {"variants": check_variants, "percentage": check_percentage, "conditions": check_conditions}
 
@@ -91,10 +91,10 @@ def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
     )
     stopped = stop_changes.latest("revision").revision
     if changed := changed_since(all_segments_named(experiment.conditions, CachedLookup()), stopped):
-        if len(experiment.phases) >= MOST_PHASES:
+        if len(experiment.phases) >= MAX_PHASES:
             message = (
                 f"{_why(changed)[:-1]} after the experiment was stopped, which requires a new phase. "
-                f"The experiment already has the maximum of {MOST_PHASES} phases; create a new one."
+                f"The experiment already has the maximum of {MAX_PHASES} phases; create a new one."
             )
             raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
         _open(log, experiment, document(experiment), phase_document(experiment, log.at, _why(changed)))
@@ -109,15 +109,15 @@ def _open(log: Writing, experiment: Experiment, before: Document, new: Document,
 def _why(changed: Sequence[str]) -> str:
     if len(changed) == 1:
         return f"The segment {changed[0]} was changed."
-    more = len(changed) - _MOST_NAMED
-    return f"The segments {', '.join(changed[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''} were changed."
+    more = len(changed) - _MAX_NAMED
+    return f"The segments {', '.join(changed[:_MAX_NAMED])}{f' and {more} more' if more > 0 else ''} were changed."
 
 
 def _require_room(experiment: Experiment, changed: Sequence[str]) -> None:
-    if len(experiment.phases) >= MOST_PHASES:
+    if len(experiment.phases) >= MAX_PHASES:
         message = (
             f"The experiment {experiment.key} ({experiment.environment.key}) uses the segment {changed[0]} and already "
-            f"has the maximum of {MOST_PHASES} phases. Stop it before you change who is in the segment."
+            f"has the maximum of {MAX_PHASES} phases. Stop it before you change who is in the segment."
         )
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
@@ -132,8 +132,8 @@ def _require_running(experiment: Experiment) -> None:
     if experiment.status != Status.RUNNING:
         message = f"The experiment is {experiment.status}; only a running experiment can have a new phase."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
-    if len(experiment.phases) >= MOST_PHASES:
-        message = f"The experiment already has the maximum of {MOST_PHASES} phases; stop it and create a new one."
+    if len(experiment.phases) >= MAX_PHASES:
+        message = f"The experiment already has the maximum of {MAX_PHASES} phases; stop it and create a new one."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 

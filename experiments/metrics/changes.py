@@ -24,7 +24,7 @@ from experiments.metrics.definition import COLUMNS, Quantity, meaning
 from experiments.models import Experiment, Metric, Status
 
 KIND = "metric"
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _NUMBERS = ("cap_value", "cap_percentile", "quantile", "margin", "margin_absolute")
 NEW: Mapping[str, Any] = {
     "description": "",
@@ -179,7 +179,7 @@ def newest_version_in_use(key: str) -> int:
 
 def name_experiments(experiments: Sequence[Experiment]) -> str:
     """Return the names of the first experiments, and the number of the others, as text."""
-    names = [f"{experiment.key} ({experiment.environment.key})" for experiment in experiments[:_MOST_NAMED]]
+    names = [f"{experiment.key} ({experiment.environment.key})" for experiment in experiments[:_MAX_NAMED]]
     more = len(experiments) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
 

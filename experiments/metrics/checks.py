@@ -19,13 +19,13 @@ TYPES = (
 )
 DIRECTIONS = ("increase", "decrease")
 ROLES = ("goal", "guardrail")
-MOST_HOURS = 8760
-MOST_DAYS = MOST_HOURS // 24
-LEAST_PERCENTILE = 50
-MOST_PERCENTILE = 100
+MAX_HOURS = 8760
+MAX_DAYS = MAX_HOURS // 24
+MIN_PERCENTILE = 50
+MAX_PERCENTILE = 100
 CURRENCY_PATTERN = "^[A-Za-z]{3}$"
-LEAST_STEPS = 2
-MOST_STEPS = 10
+MIN_STEPS = 2
+MAX_STEPS = 10
 QUANTITY = ("event", "property", "currency")
 DENOMINATOR = (*QUANTITY, "where")
 
@@ -199,7 +199,7 @@ def _check_denominator(field: str, denominator: Any) -> Iterator[Detail]:
 
 
 def _check_steps(field: str, steps: Any) -> Iterator[Detail]:
-    return check_list(steps, field, least=LEAST_STEPS, most=MOST_STEPS, noun="steps", check=_check_step)
+    return check_list(steps, field, least=MIN_STEPS, most=MAX_STEPS, noun="steps", check=_check_step)
 
 
 def _check_step(step: object, field: str) -> Iterator[Detail]:
@@ -263,8 +263,8 @@ def _check_cap(field: str, value: Any) -> Iterator[Detail]:
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
     elif field == "capValue" and not (value > 0 and math.isfinite(value)):
         yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be greater than 0.")
-    elif field == "capPercentile" and not LEAST_PERCENTILE < value < MOST_PERCENTILE:
-        message = f"Must be above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}, such as 99."
+    elif field == "capPercentile" and not MIN_PERCENTILE < value < MAX_PERCENTILE:
+        message = f"Must be above {MIN_PERCENTILE} and below {MAX_PERCENTILE}, such as 99."
         yield Detail(field, DetailCode.OUT_OF_RANGE, message)
 
 
@@ -274,10 +274,10 @@ _CHECKS: Mapping[str, Callable[[str, Any], Iterable[Detail]]] = {
     "where": _check_where,
     "steps": _check_steps,
     "quantile": _check_quantile,
-    "windowHours": _whole_number(1, MOST_HOURS, "hours"),
-    "delayHours": _whole_number(0, MOST_HOURS, "hours"),
-    "fromDay": _whole_number(0, MOST_DAYS - 1, "days"),
-    "toDay": _whole_number(1, MOST_DAYS, "days"),
+    "windowHours": _whole_number(1, MAX_HOURS, "hours"),
+    "delayHours": _whole_number(0, MAX_HOURS, "hours"),
+    "fromDay": _whole_number(0, MAX_DAYS - 1, "days"),
+    "toDay": _whole_number(1, MAX_DAYS, "days"),
     "capValue": _check_cap,
     "capPercentile": _check_cap,
 }

@@ -13,9 +13,9 @@ from flags.engine.operators import Operator
 from flags.validation.conditions import OPERANDS, check_scalars
 from flags.validation.shapes import check_choice, check_list, check_name, check_object
 
-MOST_CONDITIONS = 10
-MOST_VALUES = 100
-LONGEST_TEXT = 1_000
+MAX_CONDITIONS = 10
+MAX_VALUES = 100
+MAX_TEXT_LENGTH = 1_000
 # Those of the operators of flags that SQLite and PostgreSQL compute alike.
 _NAMES = (
     *("equals", "notEquals", "in", "notIn", "contains", "startsWith"),
@@ -31,7 +31,7 @@ _NO_CONTEXT: Any = None
 
 def check_where(value: object, field: str) -> Iterator[Detail]:
     """Accept a list of at most 10 conditions."""
-    return check_list(value, field, least=0, most=MOST_CONDITIONS, noun="conditions", check=_check_condition)
+    return check_list(value, field, least=0, most=MAX_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def meets(properties: Mapping[str, Any], where: Iterable[Condition]) -> bool:
@@ -89,12 +89,12 @@ def _check_value(condition: Mapping[str, object], name: str, field: str) -> Iter
         yield Detail(field, DetailCode.REQUIRED, f'The operator "{name}" needs a value to compare with.')
         return
     value = condition["value"]
-    yield from check_scalars(value, field, MOST_VALUES) if check is check_scalars else check(value, field)
+    yield from check_scalars(value, field, MAX_VALUES) if check is check_scalars else check(value, field)
     texts = enumerate(value) if isinstance(value, list) else [(None, value)]
     for index, text in texts:
-        if isinstance(text, str) and len(text) > LONGEST_TEXT:
+        if isinstance(text, str) and len(text) > MAX_TEXT_LENGTH:
             path = field if index is None else f"{field}[{index}]"
-            yield Detail(path, DetailCode.TOO_LONG, f"Must have at most {LONGEST_TEXT:,} characters.")
+            yield Detail(path, DetailCode.TOO_LONG, f"Must have at most {MAX_TEXT_LENGTH:,} characters.")
 
 
 def _check_operator(value: object, field: str) -> Iterator[Detail]:

@@ -19,8 +19,8 @@ from flags.validation.rules import check_group as check_group_of
 from flags.validation.shapes import MAX_WEIGHT, check_key, check_object, echo, unknown_variant, variant_keys
 from flags.validation.shapes import check_percentage as check_percentage_of
 
-MOST_VARIANTS = 50
-MOST_METRICS = 50
+MAX_VARIANTS = 50
+MAX_METRICS = 50
 _VARIANT_FIELDS = ("key", "weight")
 
 
@@ -46,11 +46,11 @@ def check_variants(variants: Any) -> Iterator[Detail]:
     if not isinstance(variants, list):
         yield Detail("variants", DetailCode.INVALID_TYPE, "Must be an array of objects with key and weight.")
         return
-    if not 2 <= len(variants) <= MOST_VARIANTS:
-        message = f"Must have 2 to {MOST_VARIANTS} variants; the first is the control."
+    if not 2 <= len(variants) <= MAX_VARIANTS:
+        message = f"Must have 2 to {MAX_VARIANTS} variants; the first is the control."
         yield Detail("variants", DetailCode.OUT_OF_RANGE, message)
     seen: set[str] = set()
-    for index, variant in enumerate(variants[: MOST_VARIANTS + 1]):
+    for index, variant in enumerate(variants[: MAX_VARIANTS + 1]):
         yield from _check_variant(variant, f"variants[{index}]", seen)
     if variants and all(_weight(variant) == 0 for variant in variants):
         yield Detail("variants", DetailCode.OUT_OF_RANGE, "Must have a weight above 0 for at least one variant.")
@@ -93,7 +93,7 @@ def check_weights_of_flag(variants: Any) -> Iterator[Detail]:
 
     `check_variants` reports everything else that is wrong with weights.
     """
-    for index, variant in enumerate(variants[:MOST_VARIANTS] if isinstance(variants, list) else ()):
+    for index, variant in enumerate(variants[:MAX_VARIANTS] if isinstance(variants, list) else ()):
         weight = _weight(variant)
         if isinstance(weight, (int, float)) and MAX_WEIGHT < weight < math.inf:
             message = f"Must be from 0 to {MAX_WEIGHT:,} in an experiment that drives a flag."
@@ -109,10 +109,10 @@ def check_metrics(metrics: Any) -> Iterator[Detail]:
     if not isinstance(metrics, list):
         yield Detail("metrics", DetailCode.INVALID_TYPE, "Must be an array of strings.")
         return
-    if len(metrics) > MOST_METRICS:
-        yield Detail("metrics", DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_METRICS} names.")
+    if len(metrics) > MAX_METRICS:
+        yield Detail("metrics", DetailCode.OUT_OF_RANGE, f"Must have at most {MAX_METRICS} names.")
     seen: set[str] = set()
-    for index, name in enumerate(metrics[: MOST_METRICS + 1]):
+    for index, name in enumerate(metrics[: MAX_METRICS + 1]):
         field = f"metrics[{index}]"
         if not isinstance(name, str):
             yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")

@@ -14,13 +14,13 @@ from config.slugs import DESCRIPTION_LENGTH, NAME_LENGTH
 from experiments.models.experiment import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod
 from experiments.stats.types import TUNING_SIZE
 
-MOST_USERS = 2_000_000_000
-LEAST_TUNING_SIZE = 100
-MOST_TUNING_SIZE = 10_000_000
-MOST_EFFECT = 10
+MAX_USERS = 2_000_000_000
+MIN_TUNING_SIZE = 100
+MAX_TUNING_SIZE = 10_000_000
+MAX_EFFECT = 10
 """The largest `minimumEffect`: eleven times the value of the control."""
-MOST_DAYS = 365
-MOST_LOOKBACK_DAYS = 90
+MAX_DAYS = 365
+MAX_LOOKBACK_DAYS = 90
 
 
 class Planned(Protocol):
@@ -59,7 +59,7 @@ def tuning_size_of(design: Mapping[str, Any]) -> int:
     seen = [weight for weight in treatments if weight]
     compared = control + (sum(seen) / len(seen) if seen else 0)
     users: int = round(design["planned_size"] * compared / (control + sum(seen)))
-    return min(max(users, LEAST_TUNING_SIZE), MOST_TUNING_SIZE)
+    return min(max(users, MIN_TUNING_SIZE), MAX_TUNING_SIZE)
 
 
 def registered_plan(design: Mapping[str, Any]) -> Document:
@@ -92,8 +92,8 @@ def check_plan(design: Mapping[str, Any]) -> list[Detail]:
         *check_planned_size(design["planned_size"]),
         *check_minimum_effect(design["minimum_effect"]),
         *check_analysis(design["analysis"], design["planned_size"]),
-        *_check_whole("minimumDays", design["minimum_days"], (0, MOST_DAYS), "days"),
-        *_check_whole("lookbackDays", design["lookback_days"], (0, MOST_LOOKBACK_DAYS), "days"),
+        *_check_whole("minimumDays", design["minimum_days"], (0, MAX_DAYS), "days"),
+        *_check_whole("lookbackDays", design["lookback_days"], (0, MAX_LOOKBACK_DAYS), "days"),
         *(() if design["given_tuning_size"] is None else check_tuning_size(design["given_tuning_size"])),
         *_check_text("owner", design["owner"], NAME_LENGTH),
         *_check_text("hypothesis", design["hypothesis"], DESCRIPTION_LENGTH),
@@ -101,12 +101,12 @@ def check_plan(design: Mapping[str, Any]) -> list[Detail]:
 
 
 def check_planned_size(size: Any) -> Iterator[Detail]:
-    return iter(()) if size is None else _check_whole("plannedSampleSize", size, (1, MOST_USERS), "users")
+    return iter(()) if size is None else _check_whole("plannedSampleSize", size, (1, MAX_USERS), "users")
 
 
 def check_tuning_size(size: Any) -> Iterator[Detail]:
     """Yield what is wrong with a tuning size: the users at which always-valid intervals are narrowest."""
-    return _check_whole("tuningSampleSize", size, (LEAST_TUNING_SIZE, MOST_TUNING_SIZE), "users")
+    return _check_whole("tuningSampleSize", size, (MIN_TUNING_SIZE, MAX_TUNING_SIZE), "users")
 
 
 def check_minimum_effect(effect: Any) -> Iterator[Detail]:
@@ -115,8 +115,8 @@ def check_minimum_effect(effect: Any) -> Iterator[Detail]:
         return
     if isinstance(effect, bool) or not isinstance(effect, (int, float)):
         yield Detail("minimumEffect", DetailCode.INVALID_TYPE, "Must be a number such as 0.05, for 5 %.")
-    elif not (math.isfinite(effect) and 0 < effect <= MOST_EFFECT):
-        message = f"Must be above 0 and at most {MOST_EFFECT}; 0.05 stands for 5 %."
+    elif not (math.isfinite(effect) and 0 < effect <= MAX_EFFECT):
+        message = f"Must be above 0 and at most {MAX_EFFECT}; 0.05 stands for 5 %."
         yield Detail("minimumEffect", DetailCode.OUT_OF_RANGE, message)
 
 

@@ -42,10 +42,10 @@ from experiments.stats.simulation import (
 )
 from experiments.stats.types import Plan, Quantile
 
-FEWEST_USERS = 100
-MOST_USERS = 100_000
+MIN_USERS = 100
+MAX_USERS = 100_000
 """The most users whose values are read, so that the memory is bounded. Error rates hardly depend on more."""
-FEWEST_SPLITS = 200
+MIN_SPLITS = 200
 """The fewest splits for an outcome to be stored. With twenty splits, three errors would pass as promised."""
 _CHANCE = 3  # standard errors by which a share of splits may exceed the promised rate by chance
 
@@ -99,7 +99,7 @@ class CalibrationReport:
         kept = []
         for definition in definitions_of(self.experiment):
             rates = [rates for rates in self.simulation.errors if rates.comparison.measure == definition.key]
-            if rates and min(rate.splits for rate in rates) >= FEWEST_SPLITS:
+            if rates and min(rate.splits for rate in rates) >= MIN_SPLITS:
                 kept.append(self._outcome(definition, rates))
         return kept
 
@@ -158,7 +158,7 @@ def calibrate(
     *,
     at: datetime,
     metric: str | None = None,
-    most_users: int = MOST_USERS,
+    most_users: int = MAX_USERS,
     rounds: int = 1000,
     looks: int = 20,
     seed: int = 1,
@@ -182,8 +182,8 @@ def calibrate(
         drawn = DrawnUsers(experiment, most_users)
         population = Population(*_observe(experiment, drawn, metric_indexes, at))
     users = len(population.user_ids)
-    if users < FEWEST_USERS:
-        raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {FEWEST_USERS} are required.")
+    if users < MIN_USERS:
+        raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {MIN_USERS} are required.")
     registered = Study(experiment, definitions, metric_indexes, experiment.variant_keys[0], "holm").design
     # A fixed analysis is read once; labels at every look are those of a sequential one.
     design = replace(registered, is_adjusted=True, plan=Plan())

@@ -24,7 +24,7 @@ from events.models import Event
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure
 from experiments.models.phases import comparable_phases, comparable_since, mean_reach, reach_of
-from experiments.planner.question import LARGEST_REDUCTION, Kind, check_measure
+from experiments.planner.question import MAX_REDUCTION, Kind, check_measure
 from experiments.results.caps import find_cap
 from experiments.results.expressions import IsOneOf
 from experiments.results.maturity import read_mature
@@ -89,7 +89,7 @@ def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:
     return {key: weight / total for key, weight in weights.items()}
 
 
-FEWEST_USERS = 100
+MIN_USERS = 100
 """The fewest users of the control for an experiment to serve as history."""
 _DAY = timedelta(days=1)
 
@@ -197,7 +197,7 @@ def _in_experiment(definition: Definition, experiment: Experiment, group: UserGr
     sums = _inputs(definition, experiment, group, at)
     control = sums.get(experiment.variant_keys[0])
     begun = comparable_since(experiment.phases)
-    if control is None or control.n < FEWEST_USERS or begun is None:
+    if control is None or control.n < MIN_USERS or begun is None:
         return None
     mean, deviation = _moments(definition, control)
     if mean is None:
@@ -221,7 +221,7 @@ def _reduction_in(definition: Definition, sums: Mapping[str, Sums] | Mapping[str
     from experiments.stats.cuped import adjust  # noqa: PLC0415 (NumPy costs memory that not every worker needs)
 
     adjustment = adjust(measure_of(definition).kind, [sums])
-    return None if isinstance(adjustment, Reason) else min(adjustment.variance_reduction, LARGEST_REDUCTION)
+    return None if isinstance(adjustment, Reason) else min(adjustment.variance_reduction, MAX_REDUCTION)
 
 
 def reduction_for(history: History, experiment: Experiment | None) -> float:

@@ -36,7 +36,7 @@ from experiments.planner.question import (
     missing_mde,
 )
 from experiments.planner.sizes import (
-    MOST_USERS,
+    MAX_USERS,
     GuardrailPlan,
     Size,
     baseline_of,
@@ -48,7 +48,7 @@ from experiments.planner.sizes import (
 )
 from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users, tuned_users
 
-SMALLEST_SHARE = Fraction(1, 10**6)
+MIN_SHARE = Fraction(1, 10**6)
 POWER = 0.8
 ALPHA = 0.05
 VARIANTS = 2
@@ -247,10 +247,10 @@ def _check_size(fixed: int, assumptions: Assumptions) -> None:
 
     An always-valid test needs less than a hundred times the users of a single look, so this bounds its search as well.
     """
-    if fixed > MOST_USERS:
-        message = f"Would need more than {MOST_USERS:,} users per variant; send a larger effect."
+    if fixed > MAX_USERS:
+        message = f"Would need more than {MAX_USERS:,} users per variant; send a larger effect."
         _refuse([Detail("mde", DetailCode.OUT_OF_RANGE, message)])
-    if assumptions.smallest_share < SMALLEST_SHARE:
+    if assumptions.smallest_share < MIN_SHARE:
         message = "Is required, because one variant would get almost no users by its weight; send 2 for equal shares."
         _refuse([Detail("variants", DetailCode.REQUIRED, message)])
 

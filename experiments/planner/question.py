@@ -8,17 +8,17 @@ from enum import StrEnum
 from fractions import Fraction
 
 from config.errors import Detail, DetailCode
-from experiments.models.design_checks import MOST_VARIANTS
+from experiments.models.design_checks import MAX_VARIANTS
 from experiments.models.plan import check_tuning_size
 
-SMALLEST_MDE = 0.0001
-LARGEST_MDE = 10.0
-SMALLEST_RATE = 0.000001
-SMALLEST_MEAN, LARGEST_MEAN = 1e-9, 1e12
-SMALLEST_ALPHA, LARGEST_ALPHA = 0.000001, 0.2
-LARGEST_REDUCTION = 0.99
-SMALLEST_POWER, LARGEST_POWER = 0.5, 0.9999
-FEWEST_USERS_PER_DAY, MOST_USERS_PER_DAY = 0.01, 1e9
+MIN_MDE = 0.0001
+MAX_MDE = 10.0
+MIN_RATE = 0.000001
+MIN_MEAN, MAX_MEAN = 1e-9, 1e12
+MIN_ALPHA, MAX_ALPHA = 0.000001, 0.2
+MAX_REDUCTION = 0.99
+MIN_POWER, MAX_POWER = 0.5, 0.9999
+MIN_USERS_PER_DAY, MAX_USERS_PER_DAY = 0.01, 1e9
 
 
 class Kind(StrEnum):
@@ -84,11 +84,11 @@ def check_question(question: Question) -> Iterator[Detail]:
         yield from _check_mde(question.mde)
     elif question.experiment is None:
         yield missing_mde()
-    yield from _check_range("power", question.power, SMALLEST_POWER, LARGEST_POWER)
-    yield from _check_range("alpha", question.alpha, SMALLEST_ALPHA, LARGEST_ALPHA)
-    yield from _check_range("varianceReduction", question.variance_reduction, 0, LARGEST_REDUCTION)
-    yield from _check_range("variants", question.variants, 2, MOST_VARIANTS)
-    yield from _check_range("usersPerDay", question.users_per_day, FEWEST_USERS_PER_DAY, MOST_USERS_PER_DAY)
+    yield from _check_range("power", question.power, MIN_POWER, MAX_POWER)
+    yield from _check_range("alpha", question.alpha, MIN_ALPHA, MAX_ALPHA)
+    yield from _check_range("varianceReduction", question.variance_reduction, 0, MAX_REDUCTION)
+    yield from _check_range("variants", question.variants, 2, MAX_VARIANTS)
+    yield from _check_range("usersPerDay", question.users_per_day, MIN_USERS_PER_DAY, MAX_USERS_PER_DAY)
     if question.tuning_size is not None:
         yield from check_tuning_size(question.tuning_size)
     if question.metric is None and question.experiment is None:
@@ -101,10 +101,9 @@ def missing_mde() -> Detail:
 
 
 def _check_mde(mde: float) -> Iterator[Detail]:
-    if not SMALLEST_MDE <= abs(mde) <= LARGEST_MDE or mde <= -1:
+    if not MIN_MDE <= abs(mde) <= MAX_MDE or mde <= -1:
         message = (
-            f"Must be from {SMALLEST_MDE} to {LARGEST_MDE:g}, such as 0.05 for a rise of 5 %; "
-            "for a fall, below 0 and above -1."
+            f"Must be from {MIN_MDE} to {MAX_MDE:g}, such as 0.05 for a rise of 5 %; for a fall, below 0 and above -1."
         )
         yield Detail("mde", DetailCode.OUT_OF_RANGE, message)
 
@@ -118,11 +117,11 @@ def check_measure(
         message = f"{unknown}Add the value of the control, such as 0.1 where 10 % of users convert."
         yield Detail("baseline", DetailCode.REQUIRED, message)
     elif kind is Kind.RATE:
-        if not SMALLEST_RATE <= baseline <= 1 - SMALLEST_RATE:
+        if not MIN_RATE <= baseline <= 1 - MIN_RATE:
             message = f"Must be above 0 and below 1 for type rate, such as 0.1 for 10 %; it is {baseline:g}."
             yield Detail("baseline", DetailCode.OUT_OF_RANGE, message)
-    elif not SMALLEST_MEAN <= abs(baseline) <= LARGEST_MEAN:
-        message = f"Must be from {-LARGEST_MEAN:,.0f} to {LARGEST_MEAN:,.0f}, and not 0; it is {baseline:g}."
+    elif not MIN_MEAN <= abs(baseline) <= MAX_MEAN:
+        message = f"Must be from {-MAX_MEAN:,.0f} to {MAX_MEAN:,.0f}, and not 0; it is {baseline:g}."
         yield Detail("baseline", DetailCode.OUT_OF_RANGE, message)
     if kind is Kind.RATE and standard_deviation is not None:
         message = "Must be left out for type rate: the baseline determines it."
@@ -130,8 +129,8 @@ def check_measure(
     elif kind is Kind.MEAN and standard_deviation is None:
         message = "There is no past data. Add the standard deviation between users."
         yield Detail("standardDeviation", DetailCode.REQUIRED, message)
-    elif standard_deviation is not None and not 0 < standard_deviation <= LARGEST_MEAN:
-        message = f"Must be above 0 and at most {LARGEST_MEAN:,.0f}; it is {standard_deviation:g}."
+    elif standard_deviation is not None and not 0 < standard_deviation <= MAX_MEAN:
+        message = f"Must be above 0 and at most {MAX_MEAN:,.0f}; it is {standard_deviation:g}."
         yield Detail("standardDeviation", DetailCode.OUT_OF_RANGE, message)
 
 

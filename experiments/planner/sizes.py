@@ -73,7 +73,7 @@ def demands_of(assumptions: Assumptions) -> Demands:
     )
 
 
-MOST_USERS = 10**12
+MAX_USERS = 10**12
 """More users per variant than this are none that an experiment could have."""
 
 
@@ -127,7 +127,7 @@ def _plan(
     assert plan.baseline is not None  # noqa: S101 (given above)
     given = plan.baseline, plan.tolerance, demands_of(assumptions), float(assumptions.smallest_share)
     fixed = fixed_horizon_users_to_be_safe(*given)
-    if fixed > MOST_USERS:
+    if fixed > MAX_USERS:
         return plan
     sizes = (fixed, always_valid_users_to_be_safe(*given))
     return GuardrailPlan(

@@ -14,8 +14,8 @@ _TIMES_THE_NARROWEST = 5.0
 _MARGIN = 0.06
 _ROOM_FOR_EARLIER_DAYS = 0.5  # above and below the room that the latest day needs
 _TINY = 1e-200  # numbers closer together than this share one position, and have no step between ticks
-_FEWEST_TICKS = 3
-_FEWEST_IN_A_COLUMN = 2  # the column of a table is narrow
+_MIN_TICKS = 3
+_MIN_IN_A_COLUMN = 2  # the column of a table is narrow
 _STEPS = (5.0, 2.0, 1.0)
 
 
@@ -54,7 +54,7 @@ class Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
-    def ticks(self, fewest: int = _FEWEST_TICKS) -> list[float]:
+    def ticks(self, fewest: int = _MIN_TICKS) -> list[float]:
         """Return round numbers on the scale, zero among them, at steps of 1, 2 or 5 times a power of 10.
 
         There are three to seven of them, or two to five with `fewest` 2, for narrow drawings.
@@ -152,7 +152,7 @@ def plot_intervals(
     `least` is the lowest number that makes sense, such as a lift of -100 %.
     """
     scale = scale_for(ranges, least=least)
-    ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_FEWEST_IN_A_COLUMN)]
+    ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_MIN_IN_A_COLUMN)]
     return IntervalPlot(
         scale.at(0.0), ticks, [None if interval is None else _bar(scale, interval) for interval in ranges]
     )

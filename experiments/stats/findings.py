@@ -29,7 +29,7 @@ from experiments.stats.types import (
 
 SUSPICIOUS = 0.001
 """A difference before the exposure is a warning if its always-valid p-value is below this."""
-LONGEST_OFF = timedelta(days=1)
+MAX_TIME_OFF = timedelta(days=1)
 """If the flag has been off for longer, the verdict is to check the data."""
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
@@ -173,7 +173,7 @@ def find_flag_off(design: Design) -> Iterator[Reason]:
     if not design.is_running:
         during = f"for {span}" if hours else "then"
         message = f"The flag {off.key} was off from {since} until the end: no user saw a variant {during}."
-    elif off.duration < LONGEST_OFF:
+    elif off.duration < MAX_TIME_OFF:
         message = (
             f"The flag {off.key} has been off since {since}: no user sees a variant. If it stays off for a day, "
             "the verdict is to check the data."

@@ -25,8 +25,8 @@ DEFAULT_MARGIN = Margin(relative=0.1)
 # Two values without variance are equal if they differ, relative to the larger one, by less than this:
 # their sums may have been rounded differently.
 ROUNDING = 1e-9
-MOST_USERS = 10**15
-LEAST_USERS = 100
+MAX_USERS = 10**15
+MIN_USERS = 100
 """With fewer users in a variant, nothing is shown: neither by a test nor by values that are all the same."""
 
 
@@ -49,7 +49,7 @@ def judge(measure: Measure, sides: Sides, comparison: Comparison, design: Design
     margin = _both_forms(measure.margin or DEFAULT_MARGIN, sides.control)
     if isinstance(comparison.difference, Reason):
         status = _without_test(measure, margin, sides, comparison.difference)
-        missing = sum(max(LEAST_USERS - users, 0) for users in sides.users)
+        missing = sum(max(MIN_USERS - users, 0) for users in sides.users)
         # Values that are all the same say little of a few users, such as the first who are mature.
         return (
             Guardrail("undecided", margin, missing) if status != "undecided" and missing else Guardrail(status, margin)
@@ -164,7 +164,7 @@ def _first(users: int, suffices: Callable[[int], bool]) -> int | None:
     low, high = users, 2 * users
     while not suffices(high):
         low, high = high, 2 * high
-        if high > MOST_USERS:
+        if high > MAX_USERS:
             return None
     while high - low > 1:
         middle = (low + high) // 2

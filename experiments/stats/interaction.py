@@ -9,7 +9,7 @@ from scipy.special import chdtrc
 
 from experiments.stats.types import Estimate, Reason, ReasonCode
 
-FEWEST_PARTS = 2
+MIN_PARTS = 2
 ONE_PART = Reason(ReasonCode.TOO_FEW_USERS, "Fewer than two parts of the users have a difference to compare.")
 
 
@@ -24,7 +24,7 @@ def interaction(differences: Iterable[Estimate | Reason]) -> float | Reason:
         for part in differences
         if isinstance(part, Estimate) and part.standard_error
     ]
-    if len(pairs) < FEWEST_PARTS:
+    if len(pairs) < MIN_PARTS:
         return ONE_PART
     # In units of the smallest error, so that neither large nor small values overflow.
     smallest = min(error for _, error in pairs)

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 Z_95 = NormalDist().inv_cdf(0.975)
 """The quantile of the normal distribution at 97.5 %: half of a 95 % interval, in standard errors."""
-LEAST_EFFECTS = 3
+MIN_EFFECTS = 3
 """From fewer effects of finished experiments nothing can be learned about how large true effects are."""
 
 

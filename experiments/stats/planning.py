@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil, copysign, sqrt
 from statistics import NormalDist
 
-FEWEST_USERS = 2
+MIN_USERS = 2
 """The least number of users in each variant: a variance, and so a test, needs two."""
 
 
@@ -110,7 +110,7 @@ def fixed_horizon_users(baseline: Baseline, difference: float, demands: Demands)
     """
     spread = baseline.variance() + baseline.variance(difference)
     users = ceil(spread * (_fixed_errors(demands) / difference) ** 2 + _shortfall(demands))
-    return max(users, FEWEST_USERS)
+    return max(users, MIN_USERS)
 
 
 def always_valid_users(baseline: Baseline, difference: float, demands: Demands) -> int:
@@ -153,7 +153,7 @@ def fixed_horizon_users_to_be_safe(
     """
     demands = replace(demands, treatments=1)
     errors = sqrt(_squared_error_at_margin(baseline, tolerance, smallest_share)) / tolerance.distance(baseline.mean)
-    return max(ceil((_fixed_errors(demands) * errors) ** 2 + _shortfall(demands)), FEWEST_USERS)
+    return max(ceil((_fixed_errors(demands) * errors) ** 2 + _shortfall(demands)), MIN_USERS)
 
 
 def always_valid_users_to_be_safe(
@@ -179,7 +179,7 @@ def _squared_error_at_margin(baseline: Baseline, tolerance: Tolerance, smallest_
 
 def detectable(baseline: Baseline, control_users: float, treatment_users: float, demands: Demands) -> Detectable:
     """Return the smallest effects that so many users can show: the inverse of the two functions above."""
-    if min(control_users, treatment_users) < FEWEST_USERS:
+    if min(control_users, treatment_users) < MIN_USERS:
         return Detectable(None, None)
     harmonic = 2 / (1 / control_users + 1 / treatment_users)
     rest = harmonic - _shortfall(demands)
@@ -231,7 +231,7 @@ def _quantile(probability: float) -> float:
 
 def _first(suffices: Callable[[int], bool]) -> int:
     """Return the smallest number of users that suffices. Every greater number must suffice as well."""
-    high = FEWEST_USERS
+    high = MIN_USERS
     while not suffices(high):
         high *= 2
     low = high // 2

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from experiments.stats.lifts import Z_95
 from experiments.stats.types import Quantile
 
-LEAST_EVENTS = 10
+MIN_EVENTS = 10
 """The fewest events of different users on each side of a quantile whose error can be estimated."""
 ROUNDING = 1e-12
 """Values that are nearer to each other than this, as a share of the value, are the same."""
@@ -152,7 +152,7 @@ def _find_places(p: Fraction, groups: Groups) -> Mapping[int, _Place]:
 
 def _has_error(p: Fraction, size: Size) -> bool:
     # As many events of different users would be worth the square of the events divided by `alike`.
-    return size.events**2 * min(p, 1 - p) >= LEAST_EVENTS * size.alike
+    return size.events**2 * min(p, 1 - p) >= MIN_EVENTS * size.alike
 
 
 def _errors(p: Fraction, groups: Groups, places: Mapping[int, _Place]) -> Mapping[int, float]:

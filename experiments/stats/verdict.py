@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.stats.findings import (
-    LONGEST_OFF,
+    MAX_TIME_OFF,
     describe_guardrail,
     describe_remaining,
     describe_size,
@@ -18,14 +18,14 @@ from experiments.stats.findings import (
     find_flag_off,
     find_left_out,
 )
-from experiments.stats.guardrails import LEAST_USERS, gain
+from experiments.stats.guardrails import MIN_USERS, gain
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, MeasureAnalysis, SampleRatio, Verdict
 from experiments.stats.plans import counted_users, is_unread, planned_users, primary_index
 from experiments.stats.types import Comparison, Estimate, Inputs, Measure, Quantile, Reason, ReasonCode
 
-LEAST_CONVERSIONS = 10
-MOST_IN_SEVERAL = 0.01
+MIN_CONVERSIONS = 10
+MAX_IN_SEVERAL = 0.01
 NO_GOAL = Reason(ReasonCode.NO_GOAL, "No metric is a goal, and guardrails alone do not decide.")
 NO_TREATMENT = Reason(ReasonCode.TOO_FEW_USERS, "Only the control gets users: all other variants have the weight 0.")
 
@@ -114,11 +114,11 @@ def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]
         message = f"Users are not split by the weights. Users by variant, with the expected number: {split}."
         yield Reason(ReasonCode.SAMPLE_RATIO_MISMATCH, f"{message} Find the cause: the variants cannot be compared.")
     total = sum(inputs.users.values())
-    if inputs.several > MOST_IN_SEVERAL * total:
+    if inputs.several > MAX_IN_SEVERAL * total:
         message = f"{inputs.several} of {total} users were seen in several variants, which is more than 1 %."
         yield Reason(ReasonCode.USERS_IN_SEVERAL_VARIANTS, message)
     off = inputs.design.flag_off
-    if off is not None and off.duration >= LONGEST_OFF:
+    if off is not None and off.duration >= MAX_TIME_OFF:
         yield from find_flag_off(inputs.design)
 
 
@@ -148,7 +148,7 @@ def _shortages(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int
             pairs = (control, key), (key, control)
             found |= dict.fromkeys(filter(None, (_shortage(inputs, primary, *pair, strata) for pair in pairs)))
         else:
-            message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {LEAST_USERS} in each."
+            message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {MIN_USERS} in each."
             found[Reason(ReasonCode.TOO_FEW_USERS, message)] = None
     yield from found
 
@@ -159,17 +159,15 @@ def _shortage(inputs: Inputs, primary: int, key: str, other: str, indexes: Seque
     users = sum(part.n for part in sums)
     is_everybody = users == counted_users(inputs, primary)[key]
     where = "" if is_everybody else f" in the phases of its comparison with {other}"
-    if users < LEAST_USERS:
-        message = (
-            f"{key} has {format_count(users, measure.user)}{where}; a verdict needs {LEAST_USERS} in every variant."
-        )
+    if users < MIN_USERS:
+        message = f"{key} has {format_count(users, measure.user)}{where}; a verdict needs {MIN_USERS} in every variant."
         return Reason(ReasonCode.TOO_FEW_USERS, message)
     converted = sum(part.events if isinstance(part, Quantile) else part.positive for part in sums)
     # Where values are mostly below 0, there are no conversions to count.
-    if converted < LEAST_CONVERSIONS and sum(0.0 if isinstance(part, Quantile) else part.y for part in sums) >= 0:
+    if converted < MIN_CONVERSIONS and sum(0.0 if isinstance(part, Quantile) else part.y for part in sums) >= 0:
         counted = f"{format_count(converted, 'event')} of {key}" if measure.kind == "quantile" else None
         counted = counted or f"{format_count(converted, 'user')} of {key} converted"
-        message = f"{measure.key}: {counted}{where}; a verdict needs {LEAST_CONVERSIONS}."
+        message = f"{measure.key}: {counted}{where}; a verdict needs {MIN_CONVERSIONS}."
         return Reason(ReasonCode.TOO_FEW_CONVERSIONS, message)
     return None
 

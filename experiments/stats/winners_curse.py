@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from experiments.stats.lifts import LEAST_EFFECTS, Z_95, Lift, MeasuredEffect
+from experiments.stats.lifts import MIN_EFFECTS, Z_95, Lift, MeasuredEffect
 
 SCALE = 0.1
 """The scale of the prior of tau: before there are effects, tau is below it with a chance of one half."""
@@ -60,7 +60,7 @@ class Portfolio:
 
     @property
     def is_correctable(self) -> bool:
-        return len(self._measured) >= LEAST_EFFECTS
+        return len(self._measured) >= MIN_EFFECTS
 
     def measured(self, chosen: Sequence[int]) -> Lift:
         """Return the average of some measured effects, which is geometric, as if chance had not chosen them."""

@@ -33,4 +33,4 @@ def clock() -> Iterator[None]:
 
 @pytest.fixture
 def few_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "FEWEST_USERS", 1)
+    monkeypatch.setattr(history, "MIN_USERS", 1)

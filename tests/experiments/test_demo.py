@@ -17,7 +17,7 @@ from config.models import Change, Source
 from config.timestamps import parse_timestamp
 from events.models import Event
 from experiments import demo as demo_data
-from experiments.demo_shop import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
+from experiments.demo_shop import MAX_EVENTS_OF_A_USER, SIGN_UP_FORM, draw
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Exposure, Metric
 from experiments.results.analyse import analyse_experiment
@@ -231,7 +231,7 @@ class TestTraffic:
 
     @pytest.mark.parametrize("seed", range(20))
     def test_draw__fewest_events__is_exactly_as_many_in_order_within_the_span(self, seed):
-        events = draw(users=60, events=60 * MOST_EVENTS_OF_A_STORY, days=2, seed=seed)
+        events = draw(users=60, events=60 * MAX_EVENTS_OF_A_USER, days=2, seed=seed)
         seconds = [event.second for event in events]
         assert len(events) == 480
         assert seconds == sorted(seconds)
@@ -241,4 +241,4 @@ class TestTraffic:
         stories = Counter(
             event.user_id for event in draw(users=3000, events=24_000, days=9, seed=3) if event.name != "page_view"
         )
-        assert max(stories.values()) <= MOST_EVENTS_OF_A_STORY
+        assert max(stories.values()) <= MAX_EVENTS_OF_A_USER

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from experiments.admin.results.comparisons import LEAST_LIFT
+from experiments.admin.results.comparisons import MIN_LIFT
 from experiments.admin.results.formatting import (
     Figure,
     Format,
@@ -110,7 +110,7 @@ def _drawn(definition: Definition, days: Sequence[DayOfCourse]) -> _Drawn:
             lambda day: day.lift,
             lambda lift: lift_of(lift, always_valid),
             format_short_percent,
-            LEAST_LIFT,
+            MIN_LIFT,
         )
     unit, format_difference = unit_of_differences(definition), format_of_differences(definition)
     return _Drawn(

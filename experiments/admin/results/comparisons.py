@@ -40,7 +40,7 @@ from experiments.stats.types import (
 
 Effect = Literal["lift", "difference"]
 NOT_KNOWN = "not known"
-LEAST_LIFT = -1.0
+MIN_LIFT = -1.0
 """The lift to 0. Only values below 0 can have a lower one, so charts have no tick below it without such a lift."""
 _UNREAD = "not read yet"
 _TONES = {"better": "good", "worse": "bad"}

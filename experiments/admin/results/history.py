@@ -14,8 +14,8 @@ from experiments.stats.numbers import MINUS, with_sign
 from experiments.stats.outcomes import Decision
 from experiments.stats.types import Test
 
-_MOST_EFFECTS = 3
-_LEAST_ROUNDED = 0.001
+_MAX_EFFECTS = 3
+_MIN_ROUNDED = 0.001
 _VERDICTS: Mapping[Decision, str] = {
     Decision.SHIP: "to ship {}",
     Decision.DO_NOT_SHIP: "not to ship",
@@ -48,7 +48,7 @@ def describe_briefly(experiment: Experiment, outcome: Outcome | None) -> str:
     lifts = _lifts(experiment, outcome) if outcome else _recorded_lift(experiment)
     words = [
         format_briefly(lift) if variant == experiment.winner else f"{variant} {format_briefly(lift)}"
-        for variant, lift in list(lifts.items())[:_MOST_EFFECTS]
+        for variant, lift in list(lifts.items())[:_MAX_EFFECTS]
     ]
     more = [f"{len(lifts) - len(words)} more"] if len(lifts) > len(words) else []
     effects = f"; {', '.join([*words, *more])}" if words else ""
@@ -63,7 +63,7 @@ def describe_fully(experiment: Experiment, outcome: Outcome) -> Iterator[str]:
     what = describe_users(experiment.decision or {}) if experiment.winner else " without a winner"
     yield f"{describe_end(experiment)} on {describe_day(experiment.stopped_at)}{by}{what}."
     effects = shown_effects(experiment, outcome.effects)
-    yield from (f"{describe_effect(effect, outcome.control)}." for effect in effects[:_MOST_EFFECTS])
+    yield from (f"{describe_effect(effect, outcome.control)}." for effect in effects[:_MAX_EFFECTS])
     verdict = _VERDICTS[Decision(outcome.decision)].format(outcome.recommended)
     yield f"The verdict was {verdict}."
     yield from _describe_reason(experiment.decision or {})
@@ -89,7 +89,7 @@ def describe_day(at: datetime) -> str:
 
 def format_briefly(lift: float) -> str:
     """Return a lift with one decimal, `+4.1 %`, or with the digits that a tiny one needs."""
-    if 0 < abs(lift) < _LEAST_ROUNDED:
+    if 0 < abs(lift) < _MIN_ROUNDED:
         return format_lift(lift)
     text = f"{100 * lift + 0.0:,.1f} %"
     return with_sign(MINUS + text[1:] if text.startswith("-") else text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.admin.results.charts import Course, build_ages, build_days
 from experiments.admin.results.comparisons import (
-    LEAST_LIFT,
+    MIN_LIFT,
     Effect,
     VariantRow,
     build_row,
@@ -106,7 +106,7 @@ def _plot(figures: MetricFigures) -> IntervalPlot:
     effect = plotted_effect(variant.comparison for variant in figures.variants)
     ranges = [_range(figures.definition, variant, effect) for variant in figures.variants]
     if effect == "lift":
-        return plot_intervals(ranges, format_short_percent, least=LEAST_LIFT)
+        return plot_intervals(ranges, format_short_percent, least=MIN_LIFT)
     return plot_intervals(ranges, label_of_differences(figures.definition))
 
 

@@ -8,7 +8,7 @@ from datetime import UTC
 
 import orjson
 
-from experiments.admin.results.comparisons import LEAST_LIFT, VariantRow, build_row, range_of
+from experiments.admin.results.comparisons import MIN_LIFT, VariantRow, build_row, range_of
 from experiments.results.types import Breakdown, MetricFigures, Results, Slice, VariantFigures
 from experiments.stats.charts import IntervalPlot, plot_intervals
 from experiments.stats.numbers import equate_p_value, format_short_percent
@@ -41,7 +41,7 @@ class Slices:
 def build_slices(results: Results, figures: MetricFigures, breakdown: Breakdown) -> Slices:
     treatments = [_treatments_of(part, figures.metric_index) for part in breakdown.values]
     ranges = [range_of(variant.comparison, "lift") for variants in treatments for variant in variants]
-    plot = plot_intervals(ranges, format_short_percent, least=LEAST_LIFT)
+    plot = plot_intervals(ranges, format_short_percent, least=MIN_LIFT)
     bars = iter(plot.bars)
     groups = [
         SliceRows(

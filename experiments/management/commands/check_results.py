@@ -14,7 +14,7 @@ from experiments.lifecycle.changes import get_experiment
 from experiments.models import Experiment
 from experiments.results.check import Difference, check_sums
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 
 
 class Command(OperatorCommand):
@@ -49,7 +49,7 @@ class Command(OperatorCommand):
 def _report(experiment: Experiment, differences: Sequence[Difference]) -> list[str]:
     if not differences:
         return [f"{experiment.key}: the stored results match the events and exposures"]
-    shown = [f"{experiment.key}: {_describe(difference)}" for difference in differences[:_MOST_SHOWN]]
+    shown = [f"{experiment.key}: {_describe(difference)}" for difference in differences[:_MAX_SHOWN]]
     rest = len(differences) - len(shown)
     return [*shown, f"{experiment.key}: and {rest:,} other differences"] if rest else shown
 

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, actor, find_environment
 from experiments.demo import Extent, fill, is_empty
-from experiments.demo_shop import FLAGS, MOST_EVENTS_OF_A_STORY, TRIALS
+from experiments.demo_shop import FLAGS, MAX_EVENTS_OF_A_USER, TRIALS
 
 
 class Command(OperatorCommand):
@@ -47,5 +47,5 @@ def _check(users: int, events: int, days: int) -> None:
     for name, count, most in (("users", users, 1_000_000), ("events", events, 10_000_000), ("days", days, 3_650)):
         if not 1 <= count <= most:
             raise CommandError(f"--{name} must be 1 to {most:,}.")
-    if events < users * MOST_EVENTS_OF_A_STORY:
-        raise CommandError(f"--events must be at least {MOST_EVENTS_OF_A_STORY} times --users.")
+    if events < users * MAX_EVENTS_OF_A_USER:
+        raise CommandError(f"--events must be at least {MAX_EVENTS_OF_A_USER} times --users.")

@@ -15,8 +15,8 @@ from config.management.operator import OperatorCommand, find_environment
 from config.management.progress import show_progress
 from experiments.lifecycle.changes import get_experiment
 from experiments.planner.calibration import (
-    FEWEST_SPLITS,
-    MOST_USERS,
+    MAX_USERS,
+    MIN_SPLITS,
     CalibrationReport,
     calibrate,
     total_splits,
@@ -27,9 +27,9 @@ from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, Labels, Look
 
 STANDARD = "-"
-MOST_ROUNDS = 100_000
-MOST_LOOKS = 100
-FEWEST_DRAWN, MOST_DRAWN = 1_000, 10_000_000
+MAX_ROUNDS = 100_000
+MAX_LOOKS = 100
+MIN_USERS_DRAWN, MAX_USERS_DRAWN = 1_000, 10_000_000
 
 
 class Command(OperatorCommand):
@@ -40,7 +40,7 @@ class Command(OperatorCommand):
         parser.add_argument("--metric", help="test only this metric of the experiment")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         parser.add_argument(
-            "--users", type=int, default=MOST_USERS, help="draw so many of the exposed users (default: %(default)s)"
+            "--users", type=int, default=MAX_USERS, help="draw so many of the exposed users (default: %(default)s)"
         )
         parser.add_argument("--rounds", type=int, default=1000, help="the number of splits (default: %(default)s)")
         parser.add_argument("--looks", type=int, default=20, help="the looks at each split (default: %(default)s)")
@@ -50,8 +50,8 @@ class Command(OperatorCommand):
     def handle(self, *, experiment: str, environment: str | None, **options: Any) -> None:
         target = get_experiment(experiment, find_environment(environment))
         file, metric, rounds, looks, seed = (options[name] for name in ("json", "metric", "rounds", "looks", "seed"))
-        _check(rounds=(1, rounds, MOST_ROUNDS), looks=(1, looks, MOST_LOOKS))
-        _check(users=(FEWEST_DRAWN, options["users"], MOST_DRAWN))
+        _check(rounds=(1, rounds, MAX_ROUNDS), looks=(1, looks, MAX_LOOKS))
+        _check(users=(MIN_USERS_DRAWN, options["users"], MAX_USERS_DRAWN))
         if file not in (None, STANDARD):
             _check_writable(file)  # now, and not only after all rounds
         at = timezone.now()
@@ -135,7 +135,7 @@ def _report(of: CalibrationReport) -> Iterator[str]:
 def _not_stored(of: CalibrationReport) -> Iterator[str]:
     stored_metrics = {outcome.definition.key for outcome in of.outcomes()}
     if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - stored_metrics):
-        yield f"Not stored for the checklist, which requires at least {FEWEST_SPLITS} splits: {', '.join(missing)}."
+        yield f"Not stored for the checklist, which requires at least {MIN_SPLITS} splits: {', '.join(missing)}."
 
 
 def _title(comparison: Comparison) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.models import Change
-from experiments.lifecycle.new_phase import MOST_PHASES
+from experiments.lifecycle.new_phase import MAX_PHASES
 from experiments.models import Exposure
 from flags.models import Flag
 from tests.answers import data, error
@@ -132,9 +132,9 @@ def test_open_phase__no_such_experiment__is_not_found(api):
 
 def test_open_phase__as_many_as_there_may_be__is_refused(api):
     experiment = ExperimentFactory(key="e", running=True)
-    experiment.phases *= MOST_PHASES - 1
+    experiment.phases *= MAX_PHASES - 1
     experiment.save(update_fields=["phases"])
-    assert len(data(api.post(PATH, {"percentage": 50, "reason": WHY}), 201)["phases"]) == MOST_PHASES
+    assert len(data(api.post(PATH, {"percentage": 50, "reason": WHY}), 201)["phases"]) == MAX_PHASES
     assert error(api.post(PATH, {"percentage": 60, "reason": WHY}), 409, "experiment_locked")
 
 

@@ -164,7 +164,7 @@ def test_get__within_the_time__is_remembered(
 def test_get__more_users_than_it_holds__forgets_the_oldest(
     experiment: Experiment, cache: AssignmentCache, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Reads
 ) -> None:
-    monkeypatch.setattr(assignment_cache, "MOST", 2)
+    monkeypatch.setattr(assignment_cache, "MAX_ENTRIES", 2)
     users = [(experiment.pk, f"u{at}") for at in range(5)]
     for _, user in users:
         assign(experiment.pk, user, "green", NOON)

@@ -39,7 +39,7 @@ def test_arrivals__of_what_counts__are_noticed_once(django_assert_num_queries: A
 @pytest.mark.django_db(transaction=True)
 def test_arrivals__more_than_are_searched__count_as_a_change(monkeypatch: Any) -> None:
     experiment, position = ExperimentFactory(running=True), current_arrivals()
-    monkeypatch.setattr(queries, "_MOST_SEARCHED", 3)
+    monkeypatch.setattr(queries, "_MAX_SEARCHED", 3)
     EventFactory.create_batch(2, name="see")
     assert not has_arrivals(experiment, NAMES, position)
     EventFactory(name="see")

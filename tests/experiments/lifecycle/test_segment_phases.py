@@ -94,7 +94,7 @@ def test_segment__changed_while_the_experiment_was_stopped__opens_a_phase_as_it_
 def test_segment__changed_while_one_with_all_its_phases_was_stopped__keeps_it_from_running_again(
     running: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(new_phase, "MOST_PHASES", 1)
+    monkeypatch.setattr(new_phase, "MAX_PHASES", 1)
     arguments = {"key": "e", "environment": running.environment, "actor": ACTOR, "now": NOON}
     stop_experiment(**arguments)
     update_segment(key="crowd", changes={"user_ids": ["lin"]}, actor=ACTOR, now=NOON)
@@ -201,7 +201,7 @@ def test_import__of_several_segments__opens_one_phase_that_names_those_asked_for
 
 @pytest.fixture
 def _full(running: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_phase, "MOST_PHASES", 1)
+    monkeypatch.setattr(new_phase, "MAX_PHASES", 1)
 
 
 @pytest.mark.usefixtures("_full")

@@ -62,7 +62,7 @@ def test_simulate_aa__plain__reports_every_look_and_a_verdict() -> None:
 def test_simulate_aa__many_users__says_that_a_part_is_drawn(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulate_aa, "FEWEST_DRAWN", 150)
+    monkeypatch.setattr(simulate_aa, "MIN_USERS_DRAWN", 150)
     first = run("e", "--rounds", "2", "--looks", "1", "--users", "150").splitlines()[0]
     number = len([*DrawnUsers(experiment, 150).read(0)])
     assert f"e: {number} of 200 exposed users, drawn by their ids, split at random 2 times" in first

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.metrics.conditions import MOST_CONDITIONS, count_steps_passed, is_of, meets
+from experiments.metrics.conditions import MAX_CONDITIONS, count_steps_passed, is_of, meets
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
 from experiments.results.explain import explain
@@ -78,7 +78,7 @@ def test_conditions__of_any_kind__are_what_they_mean(
 
 @pytest.mark.parametrize("kind", ["funnel", "count"])
 def test_explanation__as_many_conditions_as_there_may_be__is_computed(production: Environment, kind: str) -> None:
-    where = tuple(Condition(ODD_NAME, "in", tuple(range(n, n + 100))) for n in range(MOST_CONDITIONS))
+    where = tuple(Condition(ODD_NAME, "in", tuple(range(n, n + 100))) for n in range(MAX_CONDITIONS))
     steps = tuple(Quantity("buy", where=where) for _ in range(10)) if kind == "funnel" else ()
     experiment = make_experiment(production, Definition("m", 1, kind, Quantity("buy", where=where), steps=steps))
     record_for_each(production, [{ODD_NAME: 9}, {ODD_NAME: 8}, {ODD_NAME: 99}])

@@ -144,7 +144,7 @@ def test_explanation_page__more_users_meanwhile__is_of_those_before(threads: Thr
 def test_plan__more_users_meanwhile__has_one_number_of_users(
     threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "FEWEST_USERS", 10)
+    monkeypatch.setattr(history, "MIN_USERS", 10)
     with meanwhile(threads, VariantSums, add_users, shop):
         planned = plan(Question(mde=0.1, experiment=shop.key), shop.environment, LATER)
     assert planned.history is not None
@@ -173,7 +173,7 @@ def test_plan__counted_from_events_and_more_happens_meanwhile__is_of_those_befor
 def test_calibrate__more_users_meanwhile__measures_the_same_users_by_each_metric(
     threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibration, "FEWEST_USERS", 10)
+    monkeypatch.setattr(calibration, "MIN_USERS", 10)
     before = calibrate(shop, at=LATER, rounds=2, looks=2)
     with meanwhile(threads, UserValue, add_users, shop):
         assert calibrate(shop, at=LATER, rounds=2, looks=2) == before

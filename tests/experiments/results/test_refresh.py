@@ -20,7 +20,7 @@ from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import EXPOSURE, Experiment, ResultState, UserValue, VariantSums
-from experiments.models.design_checks import MOST_METRICS
+from experiments.models.design_checks import MAX_METRICS
 from experiments.results import update
 from experiments.results.refresh import refresh
 from experiments.results.sums import KEY, NAMES, ExactSums, MetricSums, read_sums
@@ -307,15 +307,15 @@ def test_refresh__numbers_close_to_0__add_up(
 def test_refresh__the_maximum_number_of_metrics__has_the_figures_of_each(production: Environment) -> None:
     definitions = [
         Definition(f"m{number}", 1, "ratio", Quantity("buy", f"p{number}"), Quantity("buy"), cap_percentile=90)
-        for number in range(MOST_METRICS)
+        for number in range(MAX_METRICS)
     ]
     experiment = make_experiment(production, *definitions)
     assign(experiment.pk, "u", "green", NOON)
-    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={f"p{MOST_METRICS - 1}": 2.5})
+    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={f"p{MAX_METRICS - 1}": 2.5})
 
     refresh(experiment, NOON)
     check(experiment)
-    assert read_sums(experiment)[MOST_METRICS - 1]["green"].value == Decimal("2.5")
+    assert read_sums(experiment)[MAX_METRICS - 1]["green"].value == Decimal("2.5")
 
 
 def check_is_finite() -> None:
