@@ -46,12 +46,12 @@ class FlagQuerySet(QuerySet["Flag"]):
     def archived(self) -> FlagQuerySet:
         return self.exclude(archived_at=None)
 
-    def expired(self, at: datetime) -> FlagQuerySet:
+    def expired(self, now: datetime) -> FlagQuerySet:
         """Return flags whose expiry has passed."""
-        return self.filter(expires_at__lte=at)
+        return self.filter(expires_at__lte=now)
 
-    def unexpired(self, at: datetime) -> FlagQuerySet:
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at))
+    def unexpired(self, now: datetime) -> FlagQuerySet:
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now))
 
     def tagged(self, tag: str) -> FlagQuerySet:
         return self.filter(tag_rows__name=tag)
@@ -268,7 +268,7 @@ class RecentUserSampling(models.Model):
 
     Users are collected since `since`. The limit was raised from `limit_before` at `raised_at`, so
     only those below both are complete until a week later. A user who was erased at `erased_at` must
-    not come back with what workers had noted before.
+    not come back with what workers had recorded before.
     """
 
     environment = models.OneToOneField(Environment, on_delete=models.CASCADE, related_name="+", primary_key=True)

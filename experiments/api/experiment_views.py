@@ -102,7 +102,7 @@ def answer_remembered_variant(call: Call) -> Reply | None:
     assignment = get_remembered_variant(key=call.key, environment=environment, user_id=request.userId)
     if assignment is None:
         return None
-    recent_users.notebook.see(environment, request.userId, request.attributes, call.now)
+    recent_users.of_process.record(environment, request.userId, request.attributes, call.now)
     return Reply(envelope(assignment_answer(assignment)))
 
 
@@ -364,7 +364,7 @@ class ExperimentViewSet(ApiViewSet):
             at=self.now,
             require=self.require_current_caller,
         )
-        recent_users.notebook.see(self.environment, body.userId, body.attributes, self.now)
+        recent_users.of_process.record(self.environment, body.userId, body.attributes, self.now)
         return Response(assignment_answer(assignment))
 
     @operation(
@@ -387,7 +387,7 @@ class ExperimentViewSet(ApiViewSet):
             at=self.now,
             require=self.require_current_caller,
         )
-        recent_users.notebook.see(self.environment, body.userId, body.attributes, self.now)
+        recent_users.of_process.record(self.environment, body.userId, body.attributes, self.now)
         return Response(
             [
                 RunningAssignment.of(assignment, experiment=key, in_experiment=assignment.reason is None).document()

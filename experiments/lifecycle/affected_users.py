@@ -23,7 +23,7 @@ def affected_by_start(experiment: Experiment, at: datetime) -> Affected | None:
     flag = flag_rule.flag_from_start(experiment)
     if flag is None:
         return None
-    previews = preview_changes(experiment.environment, changed=[flag], at=at)
+    previews = preview_changes(experiment.environment, changed=[flag], now=at)
     return previews if isinstance(previews, NoSample) else previews[0]
 
 
@@ -49,7 +49,7 @@ def affected_by_shipping(
         previews = preview_changes(
             experiment.environment,
             changed=flags,
-            at=at,
+            now=at,
             members=flag_rule.flag_switched_on(experiment),
             testers=experiment.forced_variants,
         )

@@ -36,7 +36,7 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     """
     transaction.on_commit(signal_file.signal_change)  # empties the caches of variants
     lock_environment(environment)
-    recent_users.forget_user(environment, user_id, timezone.now())
+    recent_users.erase_user(environment, user_id, timezone.now())
     in_environment = Experiment.objects.in_environment(environment)
     states = lock_results(list(in_environment.started().values_list("pk", flat=True)))
     experiments = list(in_environment.filter(pk__in=[state.pk for state in states]))

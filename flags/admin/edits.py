@@ -48,7 +48,7 @@ class Effect:
     before: Configuration
     after: Configuration
     keys: Sequence[str]
-    at: datetime
+    now: datetime
 
     @property
     def is_asked_about(self) -> bool:
@@ -65,13 +65,13 @@ class Effect:
 
     @cached_property
     def preview(self) -> Preview | NoSample:
-        return preview_configuration(self.environment, self.after, self.keys, at=self.at)
+        return preview_configuration(self.environment, self.after, self.keys, now=self.now)
 
     def is_off_for_all(self, key: str) -> bool:
         return not self._answers(key, self.after)
 
     def _answers(self, key: str, own: Configuration) -> set[str]:
-        return answers_while_on(key, own, self.at)
+        return answers_while_on(key, own, self.now)
 
     def _kept(self, key: str, answers: set[str]) -> set[str]:
         return answers & self._answers(key, self.after)
@@ -115,20 +115,20 @@ def _protected(request: HttpRequest) -> list[Environment]:
     return [environment for environment in environments_of(request) if environment.protected]
 
 
-def _effect_of_flag(environment: Environment, document: Document, at: datetime) -> Effect:
+def _effect_of_flag(environment: Environment, document: Document, now: datetime) -> Effect:
     before, key = configuration(environment.key), document["key"]
-    now, then = before.flags.get(key), compile_flag(in_environment(document, environment.key))
-    is_equal = now is not None and is_same({**now.source, "version": 0}, {**then.source, "version": 0})
-    after = Configuration({**before.flags, key: then}, before.segments)
-    return Effect(environment, before, after, [] if is_equal else _touched(before, flags={key}), at)
+    old, new = before.flags.get(key), compile_flag(in_environment(document, environment.key))
+    is_equal = old is not None and is_same({**old.source, "version": 0}, {**new.source, "version": 0})
+    after = Configuration({**before.flags, key: new}, before.segments)
+    return Effect(environment, before, after, [] if is_equal else _touched(before, flags={key}), now)
 
 
-def _effect_of_segment(environment: Environment, document: Document, at: datetime) -> Effect:
+def _effect_of_segment(environment: Environment, document: Document, now: datetime) -> Effect:
     before, key = configuration(environment.key), document["key"]
-    now = before.segments.get(key)
-    is_equal = now is None or all(is_same(now.source[name], document[name]) for name in ("conditions", "userIds"))
+    old = before.segments.get(key)
+    is_equal = old is None or all(is_same(old.source[name], document[name]) for name in ("conditions", "userIds"))
     after = Configuration(before.flags, {**before.segments, key: compile_segment(document)})
-    return Effect(environment, before, after, [] if is_equal else _touched(before, segments={key}), at)
+    return Effect(environment, before, after, [] if is_equal else _touched(before, segments={key}), now)
 
 
 def _touched(before: Configuration, flags: Collection[str] = (), segments: Collection[str] = ()) -> list[str]:
@@ -162,9 +162,9 @@ def _with_subjects(question: Confirmation, key: str, effects: Sequence[Effect]) 
 def _describe_flag(key: str, effect: Effect, here: Environment) -> Iterator[str]:
     """Say for whom a flag is on now and after its edit, and then what this does to users."""
     own = (each.flags[key].source for each in (effect.before, effect.after))
-    now, then = (describe_state(source, effect.at) for source in own)
-    if now != then:
-        yield fill("Now {} is {}{}. After this change, it is {}.", key, now, _place(effect, here), then)
+    before, after = (describe_state(source, effect.now) for source in own)
+    if before != after:
+        yield fill("Now {} is {}{}. After this change, it is {}.", key, before, _place(effect, here), after)
     yield from _describe_effect(effect, here)
 
 
@@ -189,14 +189,14 @@ def _describe_effect(effect: Effect, here: Environment) -> Iterator[str]:
 
 def _describe_recent(effect: Effect, where: str) -> Iterator[str]:
     if isinstance(effect.preview, Preview):
-        yield describe_changed(effect.preview, where, effect.at, PERIOD, flags=effect.keys)
+        yield describe_changed(effect.preview, where, effect.now, PERIOD, flags=effect.keys)
         if lost := describe_lost(effect.preview, effect.keys):
             yield lost
 
 
 def _describe_day(effect: Effect, where: str) -> list[str]:
-    day = preview_configuration(effect.environment, effect.after, effect.keys, at=effect.at, within=DAY)
-    return describe_last_day(effect.keys, effect.environment, where, effect.at, day)
+    day = preview_configuration(effect.environment, effect.after, effect.keys, now=effect.now, within=DAY)
+    return describe_last_day(effect.keys, effect.environment, where, effect.now, day)
 
 
 def _place(effect: Effect, here: Environment, otherwise: str = "") -> str:

@@ -84,10 +84,10 @@ class FlagPreviewPage(DomainAdmin):
         if flag is None:
             would = "would have it on" if values["enabled"] else "would have it on, once the flag is on"
             key = sent.get("key") or _WITHOUT_KEY
-            found = preview_new(key=key, environment=environment, values=values, at=now)
+            found = preview_new(key=key, environment=environment, values=values, now=now)
         else:
             edited = {name: value for name, value in values.items() if not is_same(value, getattr(flag, name))}
-            found = preview_edit(key=flag.key, environment=environment, changes=edited, at=now)
+            found = preview_edit(key=flag.key, environment=environment, changes=edited, now=now)
         if isinstance(found, NoSample):
             return {"words": found.meaning}
         preview = found.preview
@@ -113,7 +113,7 @@ class FlagPreviewPage(DomainAdmin):
             states = FlagState.objects.filter(environment=environment, flag__in=_ids(request), enabled=True)
             states = states.filter(flag__archived_at=None).exclude(rules=[])
             keys = {key: str(pk) for pk, key in states.values_list("flag_id", "flag__key")}
-            found = audiences(environment, list(keys), at=now, most_pairs=most_pairs) if keys else NoSample.EMPTY
+            found = audiences(environment, list(keys), now=now, most_pairs=most_pairs) if keys else NoSample.EMPTY
             if isinstance(found, NoSample):
                 continue
             for key, number in found.on.items():

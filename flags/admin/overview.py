@@ -108,7 +108,7 @@ def sparklines(environment: Environment, keys: Collection[str], now: datetime) -
 
 
 def _bars(counts: Sequence[int]) -> Iterator[Bar]:
-    for at, count in enumerate(counts):
+    for index, count in enumerate(counts):
         if count:
             height = max(1.0, round(16 * count / max(counts), 1))
-            yield Bar(4 * at, 16 - height, height)
+            yield Bar(4 * index, 16 - height, height)

@@ -17,78 +17,78 @@ from flags.engine.types import Configuration, Context, Evaluation, Flag, Rule, R
 _NOBODY = "nobody"
 
 
-def answers_while_on(key: str, configuration: Configuration, at: datetime) -> set[str]:
+def answers_while_on(key: str, configuration: Configuration, now: datetime) -> set[str]:
     """Return the keys of what a flag may serve while it is on for somebody, `on` without variants, at a time.
 
     A rule that nobody can match counts no more than one that another rule always precedes. Conditions count as if
     somebody met them, except those on segments that have no members.
     """
-    return {_name(answer) for answer in _answers(key, configuration, at) if answer.enabled}
+    return {_name(answer) for answer in _answers(key, configuration, now) if answer.enabled}
 
 
 def _name(answer: Evaluation) -> str:
     return f"{answer.outcome}={answer.value!r}" if answer.served else answer.outcome
 
 
-def _answers(key: str, configuration: Configuration, at: datetime) -> Iterator[Evaluation]:
+def _answers(key: str, configuration: Configuration, now: datetime) -> Iterator[Evaluation]:
     flag = configuration.flags.get(key)
     if flag is None or not flag.enabled:
         return
     for prerequisite in flag.prerequisites:
-        outcomes = {answer.outcome for answer in _answers(prerequisite.flag, configuration, at) if answer.enabled}
+        outcomes = {answer.outcome for answer in _answers(prerequisite.flag, configuration, now) if answer.enabled}
         if not (outcomes & {*prerequisite.variants} if prerequisite.variants else outcomes):
             return
     for rule in flag.rules:
-        if all(_may_pass(step, configuration, at) for step in rule.steps):
-            yield from _served(flag, rule, configuration, at)
-            if _matches_everyone(rule, at):
+        if all(_may_pass(step, configuration, now) for step in rule.steps):
+            yield from _served(flag, rule, configuration, now)
+            if _matches_everyone(rule, now):
                 return
     if flag.otherwise.enabled:
         yield flag.otherwise
 
 
-def _served(flag: Flag, rule: Rule, configuration: Configuration, at: datetime) -> Iterator[Evaluation]:
+def _served(flag: Flag, rule: Rule, configuration: Configuration, now: datetime) -> Iterator[Evaluation]:
     if isinstance(rule, ExperimentRule):
         yield from (rule.outside[variant["key"]] for variant in rule.source["variants"] if variant["weight"])
     elif "split" in rule.source:
         variants = {entry["key"]: Variant(entry["key"], entry["value"]) for entry in flag.source["variants"]}
         yield from (rule_match(variants[part["variant"]]) for part in rule.source["split"] if part["weight"])
     else:
-        yield rule.serve(Context(_NOBODY, {}, configuration, at))  # which is the same for all users
+        yield rule.serve(Context(_NOBODY, {}, configuration, now))  # which is the same for all users
 
 
-def _may_pass(step: Step, configuration: Configuration, at: datetime) -> bool:
+def _may_pass(step: Step, configuration: Configuration, now: datetime) -> bool:
     match step:
         case Switch():
             return False
         case Schedule(start=start, end=end):
-            return (start is None or start <= at) and (end is None or at < end)
+            return (start is None or start <= now) and (end is None or now < end)
         case Users(user_ids=user_ids):
             return bool(user_ids)
         case Membership(segment=segment):
-            return _may_have_members(segment, configuration, at)
+            return _may_have_members(segment, configuration, now)
         case Share():
-            return step.threshold_at(at) > 0
+            return step.threshold_at(now) > 0
         case Condition(source=source) if source["operator"] == "inSegment" and not source.get("negate"):
-            return _may_have_members(source["value"], configuration, at)
+            return _may_have_members(source["value"], configuration, now)
     return True
 
 
-def _may_have_members(key: str, configuration: Configuration, at: datetime) -> bool:
+def _may_have_members(key: str, configuration: Configuration, now: datetime) -> bool:
     segment = configuration.segments.get(key)
     if segment is None:
         return False
     return bool(segment.user_ids) or (
-        bool(segment.steps) and all(_may_pass(step, configuration, at) for step in segment.steps)
+        bool(segment.steps) and all(_may_pass(step, configuration, now) for step in segment.steps)
     )
 
 
-def _matches_everyone(rule: Rule, at: datetime) -> bool:
+def _matches_everyone(rule: Rule, now: datetime) -> bool:
     """Return whether a rule that is in force leaves no user for later rules."""
     if rule.source["type"] == RuleType.EXPERIMENT:
         return False
     return all(
         isinstance(step, Schedule)
-        or (isinstance(step, Share) and step.hashes_user_id and step.threshold_at(at) >= BUCKETS)
+        or (isinstance(step, Share) and step.hashes_user_id and step.threshold_at(now) >= BUCKETS)
         for step in rule.steps
     )

@@ -241,7 +241,7 @@ def _describe_kept(switch: Switch, environment: Environment) -> str:
 
 def _describe_usage(switches: Sequence[Switch], environment: Environment, where: str, now: datetime) -> list[str]:
     keys = [switch.flag.key for switch in switches]
-    preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=DAY)
+    preview = preview_together(environment, changed=_documents(switches, environment), now=now, within=DAY)
     return describe_last_day(keys, environment, where, now, preview)
 
 

@@ -85,7 +85,7 @@ def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
     rows = [Row(outcome, tone) for outcome, tone in zip(usage.outcomes, _tones(usage.outcomes), strict=True)]
     first = (now - STALE_AFTER).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     most = max((sum(counts.values()) for counts in usage.series.values()), default=0)
-    days = [first + at * DAY for at in range(STALE_AFTER.days + 1)]
+    days = [first + number * DAY for number in range(STALE_AFTER.days + 1)]
     return Panel(
         rows=rows,
         days=[_day(day, usage, rows, most) for day in days],

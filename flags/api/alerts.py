@@ -54,15 +54,15 @@ def _read_alerts(body: Mapping[str, Any]) -> Alarm | None:
     alerts = body["alerts"]
     if not isinstance(alerts, list) or not all(isinstance(alert, dict) for alert in alerts):
         raise _invalid("alerts", DetailCode.INVALID_TYPE, "Must be a list of objects.")
-    firing = [alert for at, alert in enumerate(alerts) if _status(alert, at) == FIRING]
+    firing = [alert for index, alert in enumerate(alerts) if _status(alert, index) == FIRING]
     return Alarm(_describe(firing)) if firing else None
 
 
-def _status(alert: Mapping[str, Any], at: int) -> str:
+def _status(alert: Mapping[str, Any], index: int) -> str:
     status = alert.get("status")
     if status not in (FIRING, RESOLVED):
         code = DetailCode.INVALID_VALUE if "status" in alert else DetailCode.REQUIRED
-        raise _invalid(f"alerts[{at}].status", code, f"Must be {FIRING} or {RESOLVED}.")
+        raise _invalid(f"alerts[{index}].status", code, f"Must be {FIRING} or {RESOLVED}.")
     return str(status)
 
 

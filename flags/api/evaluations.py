@@ -25,13 +25,13 @@ from flags.usage import counting
 Answer = Mapping[str, object]
 
 
-def evaluate_one(request: UserRequest, flag_key: str, caller: Caller, at: datetime) -> Answer:
+def evaluate_one(request: UserRequest, flag_key: str, caller: Caller, now: datetime) -> Answer:
     """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
 
     Raises DomainError `flag_not_found`.
     """
     environment = caller.environment
-    context = Context(request.userId, request.attributes, snapshot.configuration(environment.key), at)
+    context = Context(request.userId, request.attributes, snapshot.configuration(environment.key), now)
     if context.configuration.experiments:
         exposures.load_assignments(environment, context, [flag_key])
     answer = _evaluate(context, flag_key, caller)
@@ -50,11 +50,11 @@ def _evaluate(context: Context, flag_key: str, caller: Caller) -> Answer:
     return evaluation.answer
 
 
-def evaluate_several(request: EvaluationsRequest, caller: Caller, at: datetime) -> Mapping[str, Answer]:
+def evaluate_several(request: EvaluationsRequest, caller: Caller, now: datetime) -> Mapping[str, Answer]:
     """Return what several flags are for the user, and count the evaluations. No exposure is recorded."""
     environment = caller.environment
     configuration = snapshot.configuration(environment.key)
-    context = Context(request.userId, request.attributes, configuration, at)
+    context = Context(request.userId, request.attributes, configuration, now)
     if configuration.experiments:
         exposures.load_assignments(environment, context, request.flags or None)
     answers = _answers(request, context, snapshot.flags_for(caller.scope, configuration))

@@ -101,7 +101,7 @@ class PreviewViewSet(ApiViewSet):
         changes = self.validated(request.data, PreviewRequestSerializer)
         if not changes:
             raise ValidationFailed([Detail("rules", DetailCode.REQUIRED, "Send rules, enabled, or both.")])
-        preview = preview_flag(key=flag_key, environment=self.environment, changes=changes, at=self.now)
+        preview = preview_flag(key=flag_key, environment=self.environment, changes=changes, now=self.now)
         return Response(_answer(preview).document())
 
 

@@ -44,16 +44,16 @@ def _switch(old: Any, new: Any, place: str) -> Iterator[str]:
         yield f"Switch {'on' if new else 'off'}{place}"
 
 
-def _states(old: Any, new: Any, at: datetime) -> Iterator[str]:
+def _states(old: Any, new: Any, now: datetime) -> Iterator[str]:
     before, after = old or {}, new or {}
     both = [(key, before.get(key) or {}, after.get(key) or {}) for key in dict.fromkeys([*before, *after])]
     for key, one, other in both:
         yield from _switch(one.get("enabled"), other.get("enabled"), f" in {key}")
     for key, one, other in both:
-        yield from _rules(one.get("rules") or [], other.get("rules") or [], at, f" in {key}")
+        yield from _rules(one.get("rules") or [], other.get("rules") or [], now, f" in {key}")
 
 
-def _rules(old: Documents, new: Documents, at: datetime, place: str) -> Iterator[str]:
+def _rules(old: Documents, new: Documents, now: datetime, place: str) -> Iterator[str]:
     """Yield what becomes of each rule: it is added, removed, moved or changed."""
     added, removed, changed = [], [], []
     for operation, start, end, new_start, new_end in _matched(old, new):
@@ -66,7 +66,7 @@ def _rules(old: Documents, new: Documents, at: datetime, place: str) -> Iterator
         added += after[number:]
     for index in added:
         source = next((other for other in removed if is_identical(old[other], new[index])), None)
-        words = _rule(new[index], at)
+        words = _rule(new[index], now)
         if source is not None:
             removed.remove(source)
             yield fill("{}: {}", f"Move rule {source + 1} to place {index + 1}{place}", words)
@@ -75,9 +75,9 @@ def _rules(old: Documents, new: Documents, at: datetime, place: str) -> Iterator
         else:
             yield fill("{}: {}", f"Add a rule{place}", words)
     for index in removed:
-        yield fill("{}: {}", f"Remove a rule{place}", _rule(old[index], at))
+        yield fill("{}: {}", f"Remove a rule{place}", _rule(old[index], now))
     for before_index, index in changed:
-        yield from _changed_rule(old[before_index], new[index], f"rule {index + 1}{place}", at)
+        yield from _changed_rule(old[before_index], new[index], f"rule {index + 1}{place}", now)
 
 
 def _matched(old: Documents, new: Documents) -> Sequence[tuple[str, int, int, int, int]]:
@@ -85,22 +85,22 @@ def _matched(old: Documents, new: Documents) -> Sequence[tuple[str, int, int, in
     return SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
 
 
-def _rule(rule: Mapping[str, Any], at: datetime) -> str:
+def _rule(rule: Mapping[str, Any], now: datetime) -> str:
     name = f"{plain(rule['name'])}, " if rule.get("name") else ""
-    return fill("{}{}", name, describe_flag_value("rules[0]", rule, at) or "")
+    return fill("{}{}", name, describe_flag_value("rules[0]", rule, now) or "")
 
 
-def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, at: datetime) -> Iterator[str]:
-    before, after = (describe_flag_value("rules[0]", rule, at) or "" for rule in (old, new))
+def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, now: datetime) -> Iterator[str]:
+    before, after = (describe_flag_value("rules[0]", rule, now) or "" for rule in (old, new))
     if before != after:
         yield fill("Change {} from {} to {}", name, before, after)
     fields = [field for field in dict.fromkeys([*old, *new]) if not is_identical(old.get(field), new.get(field))]
-    unsaid = [field for field in fields if before == after or _is_unsaid(field, old.get(field), new.get(field), at)]
+    unsaid = [field for field in fields if before == after or _is_unsaid(field, old.get(field), new.get(field), now)]
     said = [
         sentence
         for field in unsaid
         for sentence in _changed_field(
-            field, f"{_RULE_FIELDS.get(field, 'the details')} of {name}", old.get(field), new.get(field), at
+            field, f"{_RULE_FIELDS.get(field, 'the details')} of {name}", old.get(field), new.get(field), now
         )
     ]
     yield from said
@@ -108,23 +108,23 @@ def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, at:
         yield f"Change the details of {name}"
 
 
-def _is_unsaid(field: str, old: Any, new: Any, at: datetime) -> bool:
+def _is_unsaid(field: str, old: Any, new: Any, now: datetime) -> bool:
     """Return whether descriptions of the rule that differ still leave out how this field differs."""
     if field == "conditions" and old and new:
-        words = _field_words(field, at)
+        words = _field_words(field, now)
         return words(old) == words(new)
     return field in _UNSAID
 
 
-def _changed_field(field: str, label: str, old: Any, new: Any, at: datetime) -> Iterator[str]:
+def _changed_field(field: str, label: str, old: Any, new: Any, now: datetime) -> Iterator[str]:
     if field == USER_IDS:
         yield from list_sentences(label, old or [], new or [], describe_user)
     elif field == "forced":
         yield from list_sentences(label, _testers(old), _testers(new))
     elif field == "conditions" and old and new:
-        yield from _conditions(old, new, label, at)
+        yield from _conditions(old, new, label, now)
     else:
-        words = _split if field == "split" else _field_words(field, at)
+        words = _split if field == "split" else _field_words(field, now)
         yield from change_sentence(label, words(old) if old else "", words(new) if new else "")
 
 
@@ -132,8 +132,8 @@ def _testers(forced: Mapping[str, str] | None) -> Sequence[str]:
     return [fill("{} with {}", name_user(user), variant) for user, variant in (forced or {}).items()]
 
 
-def _field_words(field: str, at: datetime) -> Callable[[Any], str]:
-    return lambda value: describe_flag_value(f"rules[0].{field}", value, at) or plain(value)
+def _field_words(field: str, now: datetime) -> Callable[[Any], str]:
+    return lambda value: describe_flag_value(f"rules[0].{field}", value, now) or plain(value)
 
 
 def _split(parts: Documents) -> str:
@@ -141,9 +141,9 @@ def _split(parts: Documents) -> str:
     return " · ".join(f"{part['variant']} {100 * part['weight'] / total:.3g} %" for part in parts)
 
 
-def _conditions(old: Documents, new: Documents, label: str, at: datetime) -> Iterator[str]:
+def _conditions(old: Documents, new: Documents, label: str, now: datetime) -> Iterator[str]:
     """Yield the change as a whole, or what becomes of values that words shorten."""
-    before, after = (describe_flag_value("conditions", conditions, at) or "" for conditions in (old, new))
+    before, after = (describe_flag_value("conditions", conditions, now) or "" for conditions in (old, new))
     if before != after:
         yield from change_sentence(label, before, after)
         return
@@ -195,13 +195,13 @@ def _visibility(old: Any, new: Any, _at: datetime) -> Iterator[str]:
         yield "Hide the flag from client keys" if new is False else "Let client keys see the flag"
 
 
-def _value(path: str, value: Any, at: datetime) -> str | None:
+def _value(path: str, value: Any, now: datetime) -> str | None:
     match path:
         case "type":
             return TYPES.get(value)
         case "offVariant" | "defaultVariant":
             return str(value)
-    return describe_flag_value(path, value, at)
+    return describe_flag_value(path, value, now)
 
 
 FLAG_WORDS = KindWords(
@@ -215,7 +215,7 @@ FLAG_WORDS = KindWords(
         "archivedAt": on_change("Archive", "Restore"),
         "enabled": lambda old, new, _at: _switch(old, new, ""),
         "states": _states,
-        "rules": lambda old, new, at: _rules(old or [], new or [], at, ""),
+        "rules": lambda old, new, now: _rules(old or [], new or [], now, ""),
         "variants": _variants,
         "prerequisites": _prerequisites,
         "clientVisible": _visibility,
@@ -226,7 +226,7 @@ SEGMENT_WORDS = KindWords(
     labels={"description": "the description", "userIds": "the user IDs"},
     describe_value=describe_flag_value,
     sentences={
-        "conditions": lambda old, new, at: _segment_conditions(old or [], new or [], at),
+        "conditions": lambda old, new, now: _segment_conditions(old or [], new or [], now),
     },
 )
 KILL_SWITCH_WORDS = KindWords(
@@ -238,9 +238,9 @@ KILL_SWITCH_WORDS = KindWords(
 )
 
 
-def _segment_conditions(old: Documents, new: Documents, at: datetime) -> Iterator[str]:
+def _segment_conditions(old: Documents, new: Documents, now: datetime) -> Iterator[str]:
     if old and new:
-        yield from _conditions(old, new, "the conditions", at)
+        yield from _conditions(old, new, "the conditions", now)
     else:
-        words = [describe_flag_value("conditions", each, at) if each else "" for each in (old, new)]
+        words = [describe_flag_value("conditions", each, now) if each else "" for each in (old, new)]
         yield from change_sentence("the conditions", words[0] or "", words[1] or "")

@@ -97,23 +97,23 @@ def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
     ]
 
 
-def summarise_rules(rules: Sequence[Rule], at: datetime) -> str:
+def summarise_rules(rules: Sequence[Rule], now: datetime) -> str:
     """Return the users that the rules match at a moment, and from when others do: `25 % of everyone; plan equals pro`.
 
     Rules that are off or over match nobody, and so do those with a share that stays 0 %. They are left out.
     """
-    return _summarise(rules, Wording(at))
+    return _summarise(rules, Wording(now))
 
 
-def describe_audience(rules: Sequence[Rule], at: datetime, *, is_on: bool) -> str:
+def describe_audience(rules: Sequence[Rule], now: datetime, *, is_on: bool) -> str:
     """Return whom the rules match. A flag that is off has `if on: 25 % of everyone`, or nothing if that is everyone."""
-    users = summarise_rules(rules, at)
+    users = summarise_rules(rules, now)
     if is_on:
         return users
     return "" if users == "everyone" else fill("if on: {}", users)
 
 
-def describe_state(state: Mapping[str, Any], at: datetime) -> str:
+def describe_state(state: Mapping[str, Any], now: datetime) -> str:
     """Return for whom a flag is on: `on for everyone from 26 Nov 2026, 09:00 UTC`.
 
     `state` has what the document of a flag has in one environment, with `prerequisites` and `archivedAt` if it has any.
@@ -124,12 +124,12 @@ def describe_state(state: Mapping[str, Any], at: datetime) -> str:
         return "off"
     wanted = " and ".join(prerequisite["flag"] for prerequisite in state.get("prerequisites", ()))
     requires = f", requires {wanted}" if wanted else ""
-    return fill("on for {}{}", _summarise(state["rules"], Wording(at, is_sentence=True)), requires)
+    return fill("on for {}{}", _summarise(state["rules"], Wording(now, is_sentence=True)), requires)
 
 
-def describe_rule(rule: Rule, at: datetime) -> str:
+def describe_rule(rule: Rule, now: datetime) -> str:
     """Return a rule in words, also one that is off: `25 % of everyone → new`."""
-    text = _rule(rule, Wording(at))
+    text = _rule(rule, Wording(now))
     return text if rule.get("enabled", True) else fill("{}; it is off", text)
 
 
@@ -184,10 +184,10 @@ def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
     switched_on = [rule for rule in rules if rule.get("enabled", True)]
     if not switched_on:
         return "no one: all rules are off"
-    current = [rule for rule in switched_on if not matches_nobody(rule, wording.at)]
+    current = [rule for rule in switched_on if not matches_nobody(rule, wording.now)]
     if not current:
-        is_over = all(ended_at(rule, wording.at) for rule in switched_on)
-        return f"no one: {_describe_ends(rules, wording.at)}" if is_over else "no one"
+        is_over = all(ended_at(rule, wording.now) for rule in switched_on)
+        return f"no one: {_describe_ends(rules, wording.now)}" if is_over else "no one"
     shown = [_rule(rule, wording) for rule in current[:_MAX_RULES]]
     if (more := len(current) - _MAX_RULES) > 0:
         shown.append(f"and {more} more")
@@ -203,9 +203,9 @@ def _leaves_others_on(rules: Sequence[Rule]) -> bool:
     return all("group" in rule or rule.get("conditions") or rule.get("percentage", _ALL) < _ALL for rule in rules)
 
 
-def _describe_ends(rules: Sequence[Rule], at: datetime) -> str:
-    ends = [end for rule in rules if rule.get("enabled", True) and (end := ended_at(rule, at))]
-    last = describe_ended(max(ends), at)
+def _describe_ends(rules: Sequence[Rule], now: datetime) -> str:
+    ends = [end for rule in rules if rule.get("enabled", True) and (end := ended_at(rule, now))]
+    last = describe_ended(max(ends), now)
     if len(rules) == 1:
         return f"the rule {last}"
     return f"the last rule {last}" if len(ends) == len(rules) else f"the last rule that is not off {last}"
@@ -304,12 +304,12 @@ _condition_path = rf"(?:{_rule_path}\.)?conditions\[\d+\]"
 CLIENT_VISIBLE = "clientVisible"
 
 
-def _describe_rules(rules: Sequence[Rule], at: datetime) -> str:
-    return _summarise(rules, Wording(at, is_record=True))
+def _describe_rules(rules: Sequence[Rule], now: datetime) -> str:
+    return _summarise(rules, Wording(now, is_record=True))
 
 
-def _describe_rule(rule: Rule, at: datetime) -> str:
-    text = _rule(rule, Wording(at, is_record=True))
+def _describe_rule(rule: Rule, now: datetime) -> str:
+    text = _rule(rule, Wording(now, is_record=True))
     return text if rule.get("enabled", True) else fill("{}; it is off", text)
 
 
@@ -332,13 +332,13 @@ _DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | Non
 ]
 
 
-def describe_flag_value(path: str, value: Any, at: datetime) -> str | None:
+def describe_flag_value(path: str, value: Any, now: datetime) -> str | None:
     """Describe a value of a flag or a segment as it was meant at a moment; None for values that read as well in JSON.
 
     `path` is a path in the document of a flag or a segment, such as `states.production.rules[0]`.
     """
     describe = next((describe for pattern, describe in _DESCRIBERS if pattern.fullmatch(path)), None)
-    return describe(value, at) if describe else None
+    return describe(value, now) if describe else None
 
 
 def _moment(text: str) -> str:

@@ -39,33 +39,33 @@ class Wording:
     they end a sentence such as `on for users whose plan equals pro`, where a list has `plan equals pro`.
     """
 
-    at: datetime
+    now: datetime
     is_record: bool = False
     is_sentence: bool = False
 
 
-def ended_at(rule: Rule, at: datetime) -> datetime | None:
+def ended_at(rule: Rule, now: datetime) -> datetime | None:
     """Return when the rule ended by its schedule, or None if it has not."""
     end = _bound(rule, "endAt")
-    return end if end is not None and end <= at else None
+    return end if end is not None and end <= now else None
 
 
-def matches_nobody(rule: Rule, at: datetime) -> bool:
+def matches_nobody(rule: Rule, now: datetime) -> bool:
     """Return whether the rule matches nobody at the moment, nor later by its schedule and its ramp.
 
     It is false for the rule of an experiment: a flag without other rules is on for users outside the experiment.
     """
-    return rule.get("type") != "experiment" and not any(period.share for period in periods(rule, at))
+    return rule.get("type") != "experiment" and not any(period.share for period in periods(rule, now))
 
 
-def describe_ended(end: datetime, at: datetime) -> str:
+def describe_ended(end: datetime, now: datetime) -> str:
     """Return `ended 2 Mar 2025`."""
-    return f"ended {describe_end(end, at)}"
+    return f"ended {describe_end(end, now)}"
 
 
-def periods(rule: Rule, at: datetime) -> list[Period]:
+def periods(rule: Rule, now: datetime) -> list[Period]:
     """Return the share at the moment, and each later one from the moment when it applies."""
-    moments = [at, *sorted({moment for moment in _moments(rule) if moment > at})]
+    moments = [now, *sorted({moment for moment in _moments(rule) if moment > now})]
     found: list[Period] = []
     for moment in moments:
         share = _share_at(rule, moment)
@@ -80,10 +80,10 @@ def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Word
     `users` describes the audience, `users_of_share` the same after `25 % of`. A comma comes before moments if the
     description `is_long`.
     """
-    if (end := ended_at(rule, wording.at)) is not None:
+    if (end := ended_at(rule, wording.now)) is not None:
         share = _ramped_share(rule, end, bisect_left)  # the last one before it ended
-        return fill("{}, {}", _share_of(share, users, users_of_share), describe_ended(end, wording.at))
-    coming = periods(rule, wording.at)
+        return fill("{}, {}", _share_of(share, users, users_of_share), describe_ended(end, wording.now))
+    coming = periods(rule, wording.now)
     start = "" if coming[0].share or len(coming) == 1 else f"from {describe_start(coming[1].start)}"
     shares = coming[1:] if start else coming
     until = "" if shares[-1].share or len(shares) == 1 else f"until {describe_moment(shares[-1].start)}"
@@ -114,9 +114,9 @@ def _steps(shares: Sequence[Period], wording: Wording) -> Iterator[str]:
 
 
 def _from(start: datetime, wording: Wording) -> str:
-    if start <= wording.at:
+    if start <= wording.now:
         return "" if wording.is_record else " now"
-    return f" from {describe_start(start) if wording.is_record else describe_coming(start, wording.at)}"
+    return f" from {describe_start(start) if wording.is_record else describe_coming(start, wording.now)}"
 
 
 def _share_of(share: float, users: str, users_of_share: str) -> str:

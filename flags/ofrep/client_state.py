@@ -74,28 +74,28 @@ class Offer:
     key_id: str
     revision: int
 
-    def streams(self, at: datetime) -> list[OfrepEventStream]:
+    def streams(self, now: datetime) -> list[OfrepEventStream]:
         """Return the `eventStreams` of an answer."""
-        token = tokens.issue(environment=self.environment, key_id=self.key_id, at=at)
+        token = tokens.issue(environment=self.environment, key_id=self.key_id, now=now)
         url = f"{self.origin}/ofrep/v1/streams/{self.environment}?token={token}&revision={self.revision}"
         return [OfrepEventStream(type="sse", url=url, inactivity_delay=INACTIVITY_DELAY_SECONDS)]
 
-    def identity(self, at: datetime) -> list[Any]:
+    def identity(self, now: datetime) -> list[Any]:
         """Return what must stay the same for a client to keep its last answer, whose token is still valid then."""
-        return [self.origin, self.key_id, tokens.period(at), tokens.issuer(), self.revision]
+        return [self.origin, self.key_id, tokens.period(now), tokens.issuer(), self.revision]
 
-    def mark(self, tag: str, at: datetime) -> str:
+    def mark(self, tag: str, now: datetime) -> str:
         """Return an entity tag from which `offered_revision` reads the revision."""
-        return f'{tag[:-1]}-{tokens.period(at)}-{self.revision}"'
+        return f'{tag[:-1]}-{tokens.period(now)}-{self.revision}"'
 
 
 _marked = re.compile(r'\s*(?:W/)?"[0-9a-f]+-(\d{1,10})-(\d{1,18})"\s*', re.ASCII)
 
 
-def offered_revision(if_none_match: str | None, at: datetime) -> int | None:
+def offered_revision(if_none_match: str | None, now: datetime) -> int | None:
     """Return the revision in the address that the client got with its last answer, if that address is still offered."""
     found = _marked.fullmatch(if_none_match or "")
-    return int(found[2]) if found and int(found[1]) == tokens.period(at) else None
+    return int(found[2]) if found and int(found[1]) == tokens.period(now) else None
 
 
 def newest_revision(values: Iterable[str]) -> int:

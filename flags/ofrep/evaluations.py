@@ -40,10 +40,10 @@ CONTEXT = "context"
 FILTER = "flags"
 
 
-def context_of(body: object, caller: Caller, at: datetime) -> Context:
+def context_of(body: object, caller: Caller, now: datetime) -> Context:
     """Return the user of a body. Raises DomainError or ValidationFailed."""
     user_id, attributes = read_user(body)
-    return Context(user_id, attributes, snapshot.configuration(caller.environment.key), at)
+    return Context(user_id, attributes, snapshot.configuration(caller.environment.key), now)
 
 
 def evaluate_one(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluation:

@@ -95,7 +95,7 @@ async def _answer(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _admit(hub: Hub, environment: str, query: bytes) -> Ticket:
     [token, *_] = parse_qs(query.decode("latin-1")).get("token", [""])
-    ticket = read(token, environment=environment, at=timezone.now())
+    ticket = read(token, environment=environment, now=timezone.now())
     if not await hub.admits(ticket):
         await asyncio.sleep(_SECONDS_TO_CATCH_UP)
         if not await hub.admits(ticket):

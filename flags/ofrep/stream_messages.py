@@ -22,15 +22,15 @@ class EnvironmentStatus:
     changed_at: datetime
     moment: datetime | None = None
 
-    def is_newer_than(self, at: datetime, revision: int | None) -> bool:
+    def is_newer_than(self, answered_at: datetime, revision: int | None) -> bool:
         """Return whether a client may have missed this status.
 
-        The client was answered at `at` or later, and `revision` is the last one that it received,
+        The client was answered at `answered_at` or later, and `revision` is the last one that it received,
         if any.
         """
-        if self.moment is not None and self.moment > at:
+        if self.moment is not None and self.moment > answered_at:
             return True
-        return self.changed_at > at - _SKEW if revision is None else self.revision > revision
+        return self.changed_at > answered_at - _SKEW if revision is None else self.revision > revision
 
     @property
     def message(self) -> bytes:

@@ -37,12 +37,12 @@ class Ticket:
     since: datetime
 
 
-def issue(*, environment: str, key_id: str, at: datetime) -> str:
+def issue(*, environment: str, key_id: str, now: datetime) -> str:
     """Return a token. Its characters need no escaping in a URL."""
-    return _signer().sign_object([environment, key_id, period(at)])
+    return _signer().sign_object([environment, key_id, period(now)])
 
 
-def read(token: str, *, environment: str, at: datetime) -> Ticket:
+def read(token: str, *, environment: str, now: datetime) -> Ticket:
     """Return what a token permits. Raises InvalidToken."""
     try:
         content: list[Any] = _signer().unsign_object(token)
@@ -52,14 +52,14 @@ def read(token: str, *, environment: str, at: datetime) -> Ticket:
     ticket = Ticket(of, key_id, _EPOCH + number * PERIOD)
     if ticket.environment != environment:
         raise InvalidToken("This token is for another environment.")
-    if at >= ticket.since + LIFETIME:
+    if now >= ticket.since + LIFETIME:
         raise InvalidToken("This token has expired.")
     return ticket
 
 
-def period(at: datetime) -> int:
+def period(now: datetime) -> int:
     """Return the number of the period of a moment. A token of this period stays valid for the next one."""
-    return (at - _EPOCH) // PERIOD
+    return (now - _EPOCH) // PERIOD
 
 
 def issuer() -> str:

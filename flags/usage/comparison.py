@@ -62,7 +62,7 @@ def compare(
     before: Configuration,
     after: Configuration,
     flags: Collection[str],
-    at: datetime,
+    now: datetime,
     assigned: Assigned | None = None,
     members: Configuration | None = None,
     testers: Collection[str] = (),
@@ -76,13 +76,13 @@ def compare(
     changed = lost = outsiders = 0
     for user in sample.users:
         variants = (assigned or {}).get(user.user_id, {})
-        contexts = [Context(*user, configuration, at, assigned=variants) for configuration in (before, after)]
+        contexts = [Context(*user, configuration, now, assigned=variants) for configuration in (before, after)]
         changes = list(_changes(user, flags, *contexts))
         if changes:
             example = changes[0]
             changed += 1
             lost += any(map(_is_loss, changes))
-            own = contexts[0] if members is None else Context(*user, members, at, assigned=variants)
+            own = contexts[0] if members is None else Context(*user, members, now, assigned=variants)
             outsiders += user.user_id not in testers and _is_outside(_evaluate(example.flag, own))
             if len(examples) < MAX_EXAMPLES:
                 examples.append(example)
@@ -101,26 +101,31 @@ def compare(
 
 
 def count_by_rule(
-    sample: Sample, configuration: Configuration, key: str, *, at: datetime, assigned: Assigned | None = None
+    sample: Sample, configuration: Configuration, key: str, *, now: datetime, assigned: Assigned | None = None
 ) -> list[int]:
     """Return how many users of the sample each rule of a flag decides, in the order of the rules."""
     flag = configuration.flags[key]
     counts = [0] * len(flag.rules)
     for user in sample.users:
         variants = (assigned or {}).get(user.user_id, {})
-        _, rule = resolve(flag, Context(*user, configuration, at, assigned=variants))
+        _, rule = resolve(flag, Context(*user, configuration, now, assigned=variants))
         if rule is not None:
             counts[rule.index] += 1
     return counts
 
 
 def count_on(
-    sample: Sample, configuration: Configuration, keys: Sequence[str], *, at: datetime, assigned: Assigned | None = None
+    sample: Sample,
+    configuration: Configuration,
+    keys: Sequence[str],
+    *,
+    now: datetime,
+    assigned: Assigned | None = None,
 ) -> list[int]:
     """Return for each of these flags for how many users of the sample it is on."""
     counts = [0] * len(keys)
     for user in sample.users:
-        context = Context(*user, configuration, at, assigned=(assigned or {}).get(user.user_id, {}))
+        context = Context(*user, configuration, now, assigned=(assigned or {}).get(user.user_id, {}))
         for index, key in enumerate(keys):
             evaluation = _evaluate(key, context)
             counts[index] += evaluation is not None and evaluation.enabled

@@ -1,4 +1,4 @@
-"""Count evaluations in the memory of this process. Nothing here waits for a database: `storage` stores the counts."""
+"""Count evaluations in the memory of this process, without waiting for a database. `storage` stores the counts."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ class Tally:
         self._hours: dict[datetime, Counts] = {}
         self._open(datetime.min.replace(tzinfo=UTC))
 
-    def add(self, environment_id: int, evaluations: Mapping[str, Evaluation], at: datetime) -> None:
+    def add(self, environment_id: int, evaluations: Mapping[str, Evaluation], now: datetime) -> None:
         """Count the evaluations of one request. The caller must not change them afterwards."""
         with self._lock:  # once a request, whatever its number of flags
-            if not self._start <= at < self._end:
-                self._open(hour_of(at))
+            if not self._start <= now < self._end:
+                self._open(hour_of(now))
             self._waiting.append((environment_id, evaluations))
             if len(self._waiting) == _BATCH_SIZE:
                 self._count_waiting()
 
     def _open(self, hour: datetime) -> None:
-        """Begin to count for an hour."""
         self._count_waiting()
         self._start, self._end = hour, hour + HOUR
         self._counts = self._hours.setdefault(hour, _no_counts())
 
     def _count_waiting(self) -> None:
-        """Count requests for the same flags together, flag by flag: it takes half the time of one by one."""
+        """Count the waiting requests: those for the same flags flag by flag, which takes half the time."""
         groups = defaultdict(list)
         for environment_id, evaluations in self._waiting:
             groups[environment_id, tuple(evaluations)].append(evaluations.values())
@@ -65,19 +64,19 @@ class Tally:
                         if outcome != outcomes[0]:
                             counts[key][outcome] += 1
 
-    def take(self) -> dict[datetime, Counts]:
-        """Return all counts since the last call, and forget them: the caller stores them."""
+    def pop(self) -> dict[datetime, Counts]:
+        """Return all counts since the last call, and forget them. The caller stores them."""
         with self._lock:
             self._count_waiting()
-            taken = {hour: counts for hour, counts in self._hours.items() if counts}
+            popped = {hour: counts for hour, counts in self._hours.items() if counts}
             self._hours = {}
             self._open(self._start)
-        return taken
+        return popped
 
-    def give_back(self, taken: Mapping[datetime, Counts]) -> None:
+    def put_back(self, popped: Mapping[datetime, Counts]) -> None:
         """Add counts that could not be stored."""
         with self._lock:
-            for hour, counts in taken.items():
+            for hour, counts in popped.items():
                 current = self._hours.setdefault(hour, _no_counts())
                 for environment_id, by_key in counts.items():
                     for key, by_outcome in by_key.items():
@@ -101,11 +100,11 @@ tally = Tally()
 
 
 def count(environment: Environment, context: Context) -> None:
-    """Count the evaluations of one request: of the flags requested, and of their prerequisites, each once.
+    """Count the evaluations of one request, and record its user.
 
-    Note that the user was seen, too.
+    Each requested flag and each prerequisite of one counts once.
     """
     tally.add(environment.pk, context.evaluations, context.now)
     is_stale = snapshot.lateness() is not Lateness.NONE
     (metrics.stale_evaluations if is_stale else metrics.fresh_evaluations).add(len(context.evaluations))
-    recent_users.notebook.see(environment, context.user_id, context.attributes, context.now)
+    recent_users.of_process.record(environment, context.user_id, context.attributes, context.now)

@@ -63,7 +63,7 @@ def preview_changes(
     environment: Environment,
     *,
     changed: Sequence[Document],
-    at: datetime,
+    now: datetime,
     members: Document | None = None,
     testers: Collection[str] = (),
 ) -> list[Preview] | NoSample:
@@ -74,7 +74,7 @@ def preview_changes(
     who is in an experiment, by default the flag as it is. All others are outsiders, except `testers`,
     who are given by their ids. If nothing is known, the reason is returned.
     """
-    sample = read_sample(environment, at)
+    sample = read_sample(environment, now)
     if isinstance(sample, NoSample):
         return sample
     before = configuration(environment.key)
@@ -88,7 +88,7 @@ def preview_changes(
             before=before,
             after=each,
             flags=[key],
-            at=at,
+            now=now,
             assigned=assigned,
             members=of_members,
             testers=testers,
@@ -98,7 +98,7 @@ def preview_changes(
 
 
 def preview_together(
-    environment: Environment, *, changed: Sequence[Document], at: datetime, within: timedelta
+    environment: Environment, *, changed: Sequence[Document], now: datetime, within: timedelta
 ) -> Preview | NoSample:
     """Return how many users seen `within` this time would see something else if all of these flags changed at once.
 
@@ -107,33 +107,35 @@ def preview_together(
     before = configuration(environment.key)
     flags = {document["key"]: compile_flag(document) for document in changed}
     after = Configuration({**before.flags, **flags}, before.segments, before.revision)
-    return preview_configuration(environment, after, list(flags), at=at, within=within)
+    return preview_configuration(environment, after, list(flags), now=now, within=within)
 
 
 def preview_configuration(
-    environment: Environment, after: Configuration, keys: Sequence[str], *, at: datetime, within: timedelta = PERIOD
+    environment: Environment, after: Configuration, keys: Sequence[str], *, now: datetime, within: timedelta = PERIOD
 ) -> Preview | NoSample:
     """Return how many users seen `within` this time would see something else in these flags with this configuration.
 
     If the flags are many, a part of the sample stands for all of it.
     """
-    sample = read_sample(environment, at, within)
+    sample = read_sample(environment, now, within)
     if isinstance(sample, NoSample) or not keys:
         return sample if isinstance(sample, NoSample) else NoSample.EMPTY
     sample = sample.first(max(_MIN_USERS, _MAX_PAIRS // len(keys)))
     before = configuration(environment.key)
     experiments = {name for key in keys for own in (before, after) for name in own.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
-    return compare(sample, before=before, after=after, flags=keys, at=at, assigned=assigned)
+    return compare(sample, before=before, after=after, flags=keys, now=now, assigned=assigned)
 
 
-def preview_flag(*, key: str, environment: Environment, changes: Mapping[str, Any], at: datetime) -> Preview | NoSample:
+def preview_flag(
+    *, key: str, environment: Environment, changes: Mapping[str, Any], now: datetime
+) -> Preview | NoSample:
     """Return how many recent users would see something else in a flag after an update of `enabled` and `rules`.
 
     Nothing is written. Raises what `update_flag` would raise.
     """
     after = check_state(key=key, environment=environment, changes=changes)
-    previews = preview_changes(environment, changed=[after], at=at)
+    previews = preview_changes(environment, changed=[after], now=now)
     return previews if isinstance(previews, NoSample) else previews[0]
 
 
@@ -162,7 +164,7 @@ def preview_edit(
     key: str,
     environment: Environment,
     changes: Mapping[str, Any],
-    at: datetime,
+    now: datetime,
     clock: Callable[[], float] = time.perf_counter,
 ) -> EditPreview | NoSample:
     """Return what an edit of any values of a flag would do to recent users. Nothing is written.
@@ -173,7 +175,7 @@ def preview_edit(
     document = check_state(key=key, environment=environment, changes=changes)
     before = configuration(environment.key)
     if_on = _with_flag(before, {**document, "enabled": True})
-    return _preview_edit(key, environment, before, _with_flag(before, document), if_on, at=at, clock=clock)
+    return _preview_edit(key, environment, before, _with_flag(before, document), if_on, now=now, clock=clock)
 
 
 def preview_new(
@@ -181,7 +183,7 @@ def preview_new(
     key: str,
     environment: Environment,
     values: Mapping[str, Any],
-    at: datetime,
+    now: datetime,
     clock: Callable[[], float] = time.perf_counter,
 ) -> EditPreview | NoSample:
     """Return for how many recent users a new flag, once it is on, would be something else than while it is off.
@@ -190,7 +192,7 @@ def preview_new(
     """
     document, known = check_new(key=key, environment=environment, values=values), configuration(environment.key)
     off, if_on = (_with_flag(known, {**document, "enabled": enabled}) for enabled in (False, True))
-    return _preview_edit(key, environment, off, if_on, if_on, at=at, clock=clock)
+    return _preview_edit(key, environment, off, if_on, if_on, now=now, clock=clock)
 
 
 def _preview_edit(
@@ -200,18 +202,18 @@ def _preview_edit(
     after: Configuration,
     if_on: Configuration,
     *,
-    at: datetime,
+    now: datetime,
     clock: Callable[[], float],
 ) -> EditPreview | NoSample:
-    sample = read_sample(environment, at)
+    sample = read_sample(environment, now)
     if isinstance(sample, NoSample):
         return sample
     experiments = {name for own in (before, after, if_on) for name in own.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
 
     def ask(part: Sample) -> EditPreview:
-        preview = compare(part, before=before, after=after, flags=[key], at=at, assigned=assigned)
-        decided = count_by_rule(part, if_on, key, at=at, assigned=assigned)
+        preview = compare(part, before=before, after=after, flags=[key], now=now, assigned=assigned)
+        decided = count_by_rule(part, if_on, key, now=now, assigned=assigned)
         return EditPreview(preview, decided, len(sample.users))
 
     started = clock()
@@ -221,16 +223,16 @@ def _preview_edit(
     return ask(sample.first(affordable)) if min(affordable, len(sample.users)) > _MIN_USERS else asked
 
 
-def audiences(environment: Environment, keys: Sequence[str], *, at: datetime, most_pairs: int) -> Audiences | NoSample:
+def audiences(environment: Environment, keys: Sequence[str], *, now: datetime, most_pairs: int) -> Audiences | NoSample:
     """Return for how many recent users each of these flags is on, from as many users as `most_pairs` allows for."""
-    sample = read_sample(environment, at)
+    sample = read_sample(environment, now)
     if isinstance(sample, NoSample):
         return sample
     known = configuration(environment.key)
     asked = sample.first(max(_MIN_USERS, most_pairs // max(1, len(keys))))
     experiments = {name for key in keys for name in known.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
-    counts = count_on(asked, known, keys, at=at, assigned=assigned)
+    counts = count_on(asked, known, keys, now=now, assigned=assigned)
     return Audiences(asked, dict(zip(keys, counts, strict=True)))
 
 

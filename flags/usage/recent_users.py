@@ -1,7 +1,7 @@
-"""Note users in the memory of this process as they are evaluated. Nothing here waits for a database: see `storage`.
+"""Record users in the memory of this process as they are evaluated. `sample_storage` stores them.
 
-Nearly all users were noted before, or are not at a low enough position. For them, a set is searched
-and a hash is computed.
+Nothing here waits for a database. For nearly every request, one look into a set and one hash show that there is
+nothing to record.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ from flags.usage.sample import MAX_USERS, POSITIONS, position
 from flags.usage.sources import names_in_use
 
 RENEWED_AFTER = timedelta(hours=1)
-"""A user is noted once in this time."""
+"""Each user is recorded once in this time."""
 
-_NOBODY = ""
-"""The id of all anonymous users, who are never noted."""
-_NOTHING = Configuration({}, {})
+_ANONYMOUS = ""
+_NO_CONFIGURATION = Configuration({}, {})
 
 
-class Note(NamedTuple):
-    """A user who was seen at a time, and the attributes that the sample keeps."""
+class SeenUser(NamedTuple):
+    """A user who was seen, with the attributes that the sample keeps."""
 
     position: int
     user_id: str
-    at: datetime
+    seen_at: datetime
     attributes: Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Notes:
-    """The users of one environment that were noted since `since`, and of these the ones who wait to be stored.
+class EnvironmentUsers:
+    """The users of one environment that this process has seen.
 
-    Users are noted below `limit`. At `erased_at`, a user of the environment was erased.
+    `recorded`: ids of users who need not be recorded again, all of them seen after `since`.
+    `waiting`: users to be stored, by id.
+    `limit`: users at this position and above are left out.
+    `erased_at`: when a user of the environment was last erased.
     """
 
     environment: Environment
@@ -50,100 +52,103 @@ class Notes:
     since: datetime
     limit: int = POSITIONS
     erased_at: datetime | None = None
-    noted: set[str] = field(default_factory=lambda: {_NOBODY})
-    waiting: dict[str, Note] = field(default_factory=dict)
+    recorded: set[str] = field(default_factory=lambda: {_ANONYMOUS})
+    waiting: dict[str, SeenUser] = field(default_factory=dict)
 
-    def add(self, note: Note) -> None:
-        self.noted.add(note.user_id)
-        self.waiting[note.user_id] = note
+    def add(self, user: SeenUser) -> None:
+        self.recorded.add(user.user_id)
+        self.waiting[user.user_id] = user
         if len(self.waiting) >= 2 * MAX_USERS:  # the database is away: only the lowest can be needed
             lowest = sorted(self.waiting.values())[: MAX_USERS + 1]
             self.limit = lowest[-1].position
-            self.waiting = {note.user_id: note for note in lowest[:-1]}
-            self.note_anew()
+            self.waiting = {user.user_id: user for user in lowest[:-1]}
+            self.record_again()
 
-    def note_anew(self) -> None:
-        """Note all users once more, except those who wait."""
-        self.noted = {_NOBODY, *self.waiting}
+    def record_again(self) -> None:
+        """Record all users once more, except those who wait to be stored."""
+        self.recorded = {_ANONYMOUS, *self.waiting}
 
 
-class Notebook:
-    """The notes of this process, by the key of the environment. No users are noted before `prepare`."""
+class RecentUsers:
+    """The users that this process has seen, by the key of the environment. It records none before `prepare`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._notes: dict[str, Notes] = {}
+        self._by_environment: dict[str, EnvironmentUsers] = {}
         self._revision: int | None = None
 
-    def see(self, environment: Environment, user_id: str, attributes: Attributes, at: datetime) -> None:
-        """Note that a user was seen, if the user may belong to the sample."""
-        notes = self._notes.get(environment.key)
-        if notes is not None and user_id not in notes.noted and position(user_id) < notes.limit:
-            self._note(notes, Context(user_id, attributes, _NOTHING, at))
+    def record(self, environment: Environment, user_id: str, attributes: Attributes, now: datetime) -> None:
+        """Record that a user was seen, if the user may belong to the sample."""
+        users = self._by_environment.get(environment.key)
+        if users is not None and user_id not in users.recorded and position(user_id) < users.limit:
+            self._record(users, Context(user_id, attributes, _NO_CONFIGURATION, now))
 
-    def _note(self, notes: Notes, context: Context) -> None:
+    def _record(self, users: EnvironmentUsers, context: Context) -> None:
         user_id = context.user_id
-        note = Note(position(user_id), user_id, context.now, notes.reader.values(context))
+        user = SeenUser(position(user_id), user_id, context.now, users.reader.values(context))
         with self._lock:
-            notes.add(note)
+            users.add(user)
 
     def prepare(self, now: datetime) -> None:
-        """Note users of all environments from now on, with the attributes that are in use now.
+        """Record users of all environments from now on, with the attributes that are in use now.
 
-        All users are noted once more every hour, and when further attributes are in use.
+        Every hour, and when more attributes are in use, all users are recorded once more.
         """
         newest = revision()  # before the configurations, which may then be newer
         if newest != self._revision:
             for environment in known.state.by_key.values():
                 self._prepare(environment, now)
             self._revision = newest
-        for notes in self._notes.values():
-            if now - notes.since >= RENEWED_AFTER:
-                self._note_anew(notes, now)
+        for users in self._by_environment.values():
+            if now - users.since >= RENEWED_AFTER:
+                self._record_again(users, now)
 
     def _prepare(self, environment: Environment, now: datetime) -> None:
         names = names_in_use(environment.key, configuration(environment.key))
-        notes = self._notes.get(environment.key)
-        if notes is None:
-            self._notes[environment.key] = Notes(environment, Reader.of(names), now)
-        elif names != notes.reader.names:
-            has_more = not names <= notes.reader.names
-            notes.reader = Reader.of(names)
+        users = self._by_environment.get(environment.key)
+        if users is None:
+            self._by_environment[environment.key] = EnvironmentUsers(environment, Reader.of(names), now)
+        elif names != users.reader.names:
+            has_more = not names <= users.reader.names
+            users.reader = Reader.of(names)
             if has_more:
-                self._note_anew(notes, notes.since)
+                self._record_again(users, users.since)
 
-    def _note_anew(self, notes: Notes, since: datetime) -> None:
+    def _record_again(self, users: EnvironmentUsers, since: datetime) -> None:
         with self._lock:
-            notes.since = since
-            notes.note_anew()
+            users.since = since
+            users.record_again()
 
-    def take(self, most: int) -> Iterator[tuple[Notes, list[Note]]]:
-        """Yield the notes at the lowest positions of each environment, and remove them: the caller stores them."""
-        for notes in list(self._notes.values()):
+    def pop_lowest(self, number: int) -> Iterator[tuple[EnvironmentUsers, list[SeenUser]]]:
+        """Yield the waiting users at the lowest positions of each environment, at most `number` of them.
+
+        They are removed, because the caller stores them.
+        """
+        for users in list(self._by_environment.values()):
             with self._lock:
-                taken = sorted(notes.waiting.values())[:most]
-                for note in taken:
-                    del notes.waiting[note.user_id]
-            if taken:
-                yield notes, taken
+                popped = sorted(users.waiting.values())[:number]
+                for user in popped:
+                    del users.waiting[user.user_id]
+            if popped:
+                yield users, popped
 
-    def give_back(self, notes: Notes, taken: Iterable[Note]) -> None:
-        """Let notes wait again that could not be stored, except those of users who were noted since."""
+    def put_back(self, users: EnvironmentUsers, popped: Iterable[SeenUser]) -> None:
+        """Let users wait again who could not be stored, unless they were recorded since."""
         with self._lock:
-            for note in taken:
-                if note.user_id not in notes.waiting:
-                    notes.add(note)
+            for user in popped:
+                if user.user_id not in users.waiting:
+                    users.add(user)
 
-    def adopt(self, notes: Notes, limit: int, erased_at: datetime | None) -> None:
-        """Note users below the limit of the sample from now on.
+    def follow_sampling(self, users: EnvironmentUsers, limit: int, erased_at: datetime | None) -> None:
+        """Record users below the limit of the stored sample from now on.
 
-        If a user was erased since, the notes of that time are lost, so all users are noted once more.
+        Erasing a user discards what workers had not stored yet, so all users are then recorded once more.
         """
         with self._lock:
-            notes.limit = limit
-            if erased_at != notes.erased_at:
-                notes.erased_at = erased_at
-                notes.note_anew()
+            users.limit = limit
+            if erased_at != users.erased_at:
+                users.erased_at = erased_at
+                users.record_again()
 
 
-notebook = Notebook()
+of_process = RecentUsers()

@@ -1,8 +1,7 @@
-"""Store the users that were noted, and keep the sample of each environment within its bounds.
+"""Store recent users, and keep the sample of each environment within its bounds.
 
-The sample has all users below a limit who were seen in the last seven days. If there are too many,
-the limit is lowered. If there are few, it is raised; the sample counts those above the old limit
-only after seven days, when it has all of them.
+The sample has all users at positions below a limit who were seen in the last seven days. Too many users lower the
+limit, and few raise it. Users above the old limit count only after seven days, when the sample has all of them.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from config.snapshot import is_loaded
 from flags.models import RecentUser, RecentUserSampling
 from flags.usage.attributes import within_limits
 from flags.usage.previews import complete_limit
-from flags.usage.recent_users import RENEWED_AFTER, Note, Notebook, Notes
+from flags.usage.recent_users import RENEWED_AFTER, EnvironmentUsers, RecentUsers, SeenUser
 from flags.usage.sample import MAX_USERS, PERIOD, POSITIONS
 
 logger = logging.getLogger(__name__)
 
 MAX_AT_ONCE = 1_000
-"""The most users of an environment that are stored at once, so that nobody waits long for the lock."""
+"""Users of an environment that are stored in one transaction, so that nobody waits long for its lock."""
 FEW = MAX_USERS // 2
 """The limit is raised if the sample has fewer users than this."""
 _WANTED = MAX_USERS * 4 // 5
@@ -42,11 +41,11 @@ _COLUMNS = (*_UNIQUE, "position", "attributes", "seen_at")
 Row = tuple[int, str, int, Document, datetime]
 
 
-class Storage:
-    """Stores the users that one process has noted."""
+class SampleStorage:
+    """Stores the users that one process has recorded."""
 
-    def __init__(self, notebook: Notebook) -> None:
-        self._notebook = notebook
+    def __init__(self, recent_users: RecentUsers) -> None:
+        self._recent_users = recent_users
         self._cleaned_at: datetime | None = None
         self._outages = OutageLog(
             logger,
@@ -55,9 +54,9 @@ class Storage:
         )
 
     def prepare(self) -> None:
-        """Let users be noted, unless that is switched off. It needs no database."""
+        """Let users be recorded, unless the setting RECENT_USERS is off. This needs no database."""
         if settings.RECENT_USERS and is_loaded():
-            self._notebook.prepare(timezone.now())
+            self._recent_users.prepare(timezone.now())
 
     def store(self) -> None:
         """Store users, or keep them for the next time if the database is unavailable."""
@@ -66,24 +65,24 @@ class Storage:
             self.prepare()
             self._clean(now)
             if settings.RECENT_USERS:
-                for notes, taken in self._notebook.take(MAX_AT_ONCE):
-                    self._store(notes, taken, now)
+                for users, popped in self._recent_users.pop_lowest(MAX_AT_ONCE):
+                    self._store(users, popped, now)
         except (Error, OSError) as error:
             self._outages.fail(error)
             connection.close()
         else:
             self._outages.succeed()
 
-    def _store(self, notes: Notes, taken: Sequence[Note], now: datetime) -> None:
+    def _store(self, users: EnvironmentUsers, popped: Sequence[SeenUser], now: datetime) -> None:
         try:
-            sampling = add(notes.environment, taken, notes.reader.names, now)
+            sampling = add(users.environment, popped, users.reader.names, now)
         except (IntegrityError, DataError, Environment.DoesNotExist):  # such as after the database was replaced
             logger.exception("The database refused recent users; they are dropped")
         except (Error, OSError):
-            self._notebook.give_back(notes, taken)
+            self._recent_users.put_back(users, popped)
             raise
         else:
-            self._notebook.adopt(notes, sampling.limit, sampling.erased_at)
+            self._recent_users.follow_sampling(users, sampling.limit, sampling.erased_at)
 
     def _clean(self, now: datetime) -> None:
         """Keep the samples within their bounds, also if nobody runs `maintain`."""
@@ -92,40 +91,41 @@ class Storage:
             self._cleaned_at = now
 
 
-def add(environment: Environment, notes: Sequence[Note], names: Collection[str], now: datetime) -> RecentUserSampling:
+def add(
+    environment: Environment, seen: Sequence[SeenUser], names: Collection[str], now: datetime
+) -> RecentUserSampling:
     """Add users to the sample of an environment, and return how it is drawn from now on.
 
-    Attributes are added to those that users have. Of these, attributes with other names than
-    `names` leave.
+    New attributes are merged into the stored ones, of which only those in `names` are kept.
     """
     with transaction.atomic():
         lock_environment(environment)
-        since = min(note.at for note in notes)
+        since = min(user.seen_at for user in seen)
         sampling, _ = RecentUserSampling.objects.get_or_create(
             environment=environment, defaults={"limit": POSITIONS, "since": since}
         )
-        rows = list(_rows(sampling, notes, names))
+        rows = list(_rows(sampling, seen, names))
         insert(RecentUser, _COLUMNS, rows, replacing(_UNIQUE, _COLUMNS))
         if rows:
             _bound(sampling, now)
     return sampling
 
 
-def _rows(sampling: RecentUserSampling, notes: Sequence[Note], names: Collection[str]) -> Iterator[Row]:
-    """Yield the users who are new or have changed, or who were stored an hour ago or earlier."""
+def _rows(sampling: RecentUserSampling, seen: Sequence[SeenUser], names: Collection[str]) -> Iterator[Row]:
+    """Yield the users who are new or have changed, or whose row is at least an hour old."""
     environment, limit, erased_at = sampling.environment_id, sampling.limit, sampling.erased_at
-    wanted = [note for note in notes if note.position < limit and (erased_at is None or note.at > erased_at)]
-    stored = RecentUser.objects.filter(environment=environment, user_id__in=[note.user_id for note in wanted])
-    by_id = {user.user_id: user for user in stored}
-    for note in wanted:
-        user = by_id.get(note.user_id)
-        if user is None:
-            yield environment, note.user_id, note.position, dict(note.attributes), note.at
+    wanted = [user for user in seen if user.position < limit and (erased_at is None or user.seen_at > erased_at)]
+    rows = RecentUser.objects.filter(environment=environment, user_id__in=[user.user_id for user in wanted])
+    stored = {row.user_id: row for row in rows}
+    for user in wanted:
+        row = stored.get(user.user_id)
+        if row is None:
+            yield environment, user.user_id, user.position, dict(user.attributes), user.seen_at
             continue
-        kept = {name: value for name, value in user.attributes.items() if name in names}
-        attributes = within_limits({**kept, **note.attributes})
-        if note.at - user.seen_at >= RENEWED_AFTER or not is_same(attributes, user.attributes):
-            yield environment, note.user_id, note.position, attributes, max(note.at, user.seen_at)
+        kept = {name: value for name, value in row.attributes.items() if name in names}
+        attributes = within_limits({**kept, **user.attributes})
+        if user.seen_at - row.seen_at >= RENEWED_AFTER or not is_same(attributes, row.attributes):
+            yield environment, user.user_id, user.position, attributes, max(user.seen_at, row.seen_at)
 
 
 def _bound(sampling: RecentUserSampling, now: datetime) -> None:
@@ -141,21 +141,24 @@ def _bound(sampling: RecentUserSampling, now: datetime) -> None:
         sampling.save(update_fields=["limit"])
 
 
-def forget_user(environment: Environment, user_id: str, at: datetime) -> None:
-    """Erase a user. Workers then drop what they noted earlier.
+def erase_user(environment: Environment, user_id: str, now: datetime) -> None:
+    """Erase a user. Workers then discard what they recorded before.
 
-    The caller's transaction has locked the environment.
+    The caller's transaction must hold the lock of the environment.
     """
     RecentUser.objects.filter(environment=environment, user_id=user_id).delete()
     if settings.RECENT_USERS:
-        initial = {"limit": POSITIONS, "since": at, "erased_at": at}
+        initial = {"limit": POSITIONS, "since": now, "erased_at": now}
         RecentUserSampling.objects.update_or_create(
-            environment=environment, defaults={"erased_at": at}, create_defaults=initial
+            environment=environment, defaults={"erased_at": now}, create_defaults=initial
         )
 
 
 def clean(now: datetime) -> str:
-    """Delete users who were not seen for seven days, and raise limits. Delete everything if it is switched off."""
+    """Delete users who were not seen for seven days, and raise limits. Delete all if RECENT_USERS is off.
+
+    Return a line for the log.
+    """
     if not settings.RECENT_USERS:
         return f"deleted {_delete_all():,}, because RECENT_USERS is off"
     environments = Environment.objects.filter(pk__in=RecentUserSampling.objects.values("environment"))

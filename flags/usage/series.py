@@ -68,8 +68,8 @@ def read_usage(
     rows = Usage.objects.filter(environment=environment, flag_key=flag.key)
     rows = rows.filter(hour__gte=max(hour_of(start), hour_of(flag.created_at)), hour__lte=end)
     series: dict[datetime, dict[str, int]] = {}
-    for at, outcome, count in _by_interval(rows, interval):
-        series.setdefault(at, {})[outcome] = count
+    for start_of_interval, outcome, count in _by_interval(rows, interval):
+        series.setdefault(start_of_interval, {})[outcome] = count
     return UsageSeries(series, last_hour_of(flag, environment))
 
 

@@ -13,7 +13,7 @@ from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -25,7 +25,7 @@ LONG = [f"user-{number}" for number in range(3_000)]
 @pytest.fixture
 def page(visit: Visit) -> Page:
     production, now = Environment.objects.get(key="production"), timezone.now()
-    store(production, *(note(f"user-{number}", now) for number in range(40)), now=now)
+    store(production, *(seen(f"user-{number}", now) for number in range(40)), now=now)
     for key in ("first", "second"):
         flag_in_production(key=key, enabled=True)
     return visit.page

@@ -12,7 +12,7 @@ from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.browser.test_layout_shifts import OBSERVE
 from tests.conftest import ACTOR
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -22,7 +22,7 @@ PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "eq
 def test_form__before_it_is_saved__says_who_would_flip(visit: Visit) -> None:
     production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
     plans = ["pro"] * 3 + ["free"] * 9
-    store(production, *(note(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
+    store(production, *(seen(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
     flag = flag_in_production(rules=[PRO], enabled=True)
     visit.open(f"/admin/flags/flag/{flag.pk}/change/")
     panel = page.get_by_role("region", name="Who would flip in Production")
@@ -57,7 +57,7 @@ def test_form__without_script__has_no_panel(visit: Visit) -> None:
 def test_form_of_a_new_flag__before_it_is_saved__says_who_would_get_it(visit: Visit) -> None:
     production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
     plans = ["pro"] * 3 + ["free"] * 9
-    store(production, *(note(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
+    store(production, *(seen(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
     visit.open("/admin/flags/flag/add/")
     panel = page.get_by_role("region", name="Who would get it in Production")
     expect(panel.get_by_role("status")).to_contain_text("12 (100 %) would have it on, once the flag is on.")
@@ -71,7 +71,7 @@ def test_form_of_a_new_flag__before_it_is_saved__says_who_would_get_it(visit: Vi
 def test_list__beside_its_switches__says_for_how_many_users_flags_are_on_and_keeps_up(visit: Visit) -> None:
     production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
     plans = ["pro"] * 3 + ["free"] * 9
-    store(production, *(note(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
+    store(production, *(seen(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
     flag_in_production(rules=[PRO], enabled=True)
     flag_in_production(key="plain", enabled=True)
     page.add_init_script(OBSERVE)

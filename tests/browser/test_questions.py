@@ -12,7 +12,7 @@ from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
@@ -23,7 +23,7 @@ def test_switch__in_production__asks_for_a_reason_by_keyboard(visit: Visit) -> N
     production, now = Environment.objects.get(key="production"), timezone.now()
     update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, now=NOON)
     flag_in_production()
-    store(production, *(note(f"user-{number}", now) for number in range(3)), now=now)
+    store(production, *(seen(f"user-{number}", now) for number in range(3)), now=now)
     page = visit.page
     visit.open("/admin/flags/flag/")
     switch = page.get_by_role("switch", name="new-checkout in Production")
@@ -71,7 +71,7 @@ def test_segment__edited_so_that_a_user_loses_a_flag__asks_and_keeps_what_was_ty
     production, now = Environment.objects.get(key="production"), timezone.now()
     create_segment(key="testers", user_ids=["user-0", "user-1"], actor=ACTOR, now=NOON)
     flag_in_production(rules=[{"type": "segment", "segment": "testers"}], enabled=True)
-    store(production, *(note(f"user-{number}", now) for number in range(4)), now=now)
+    store(production, *(seen(f"user-{number}", now) for number in range(4)), now=now)
     page = visit.page
     visit.open("/admin/flags/segment/")
     page.get_by_role("link", name="testers").click()

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from config.models import Environment
 from tests.browser.accessibility import complaints
 from tests.browser.conftest import Visit
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -22,7 +22,7 @@ def suggested(control: Locator) -> list[str]:
 
 def test_condition__suggests_attributes_and_their_values(visit: Visit) -> None:
     production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
-    users = [note("ada", now, plan="pro", country="DE"), note("bob", now, plan="free", country="DE")]
+    users = [seen("ada", now, plan="pro", country="DE"), seen("bob", now, plan="free", country="DE")]
     store(production, *users, now=now)
     visit.open("/admin/flags/segment/add/")
     page.get_by_role("button", name="Add condition").press("Enter")
@@ -46,8 +46,8 @@ def test_condition__on_several_values__offers_those_that_it_lacks(visit: Visit) 
     countries = ["DE", "FR", "US", "AT", "CH", "ES", "IT", "NL", "PL"]
     store(
         production,
-        *(note(f"{at}-{turn}", now, country=key) for at, key in enumerate(countries) for turn in range(20 - at)),
-        note("ada", now, plan="pro"),
+        *(seen(f"{at}-{turn}", now, country=key) for at, key in enumerate(countries) for turn in range(20 - at)),
+        seen("ada", now, plan="pro"),
         now=now,
     )
     visit.open("/admin/flags/segment/add/")

@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit
 from tests.browser.flags import stored
 from tests.conftest import ACTOR
 from tests.experiments.lifecycle.shipping import record_clear_winner, run_experiment
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
@@ -98,7 +98,7 @@ def test_ship__onto_a_flag_that_is_off__requires_a_reason_if_switching_it_on_aff
     experiment = run_experiment(production, conditions=[pro])
     record_clear_winner(production)
     update_flag(key="button", environment=production, changes={"enabled": False}, actor=ACTOR, now=now)
-    store(production, *(note(f"user-{number}", now, plan="free") for number in range(60)), now=now)
+    store(production, *(seen(f"user-{number}", now, plan="free") for number in range(60)), now=now)
     visit.open(f"/admin/experiments/experiment/{experiment.pk}/ship/")
     expect(page.locator("input[value=green]")).to_be_checked()
     needed = page.get_by_text("there are objections against this choice")

@@ -25,7 +25,7 @@ from tests.conftest import NOON
 from tests.experiments.lifecycle.shipping import A_DAY_LATER, SERVES
 from tests.factories import ExperimentFactory, FlagFactory
 from tests.flags.engine.reference import reference_bucket
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +38,7 @@ PROS = set(IDS[::4])
 @pytest.fixture
 def users(production: Environment) -> None:
     """Users of whom every fourth has the plan pro."""
-    store(production, *(note(user_id, plan="pro" if user_id in PROS else "free") for user_id in IDS))
+    store(production, *(seen(user_id, plan="pro" if user_id in PROS else "free") for user_id in IDS))
 
 
 def in_green(user_id: str) -> bool:

@@ -16,7 +16,7 @@ from flags.models import Flag
 from flags.usage.previews import NoSample
 from tests.admin import BY_SCRIPT, AdminClient, filled, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.usage.users import note, store, store_four_users
+from tests.flags.usage.users import seen, store, store_four_users
 
 ADD = "/admin/flags/flag/add/"
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
@@ -48,7 +48,7 @@ def test_audiences__of_a_list__are_shares_of_recent_users_in_each_environment(
 ) -> None:
     flag, nobody = create(production, rules=[PRO]), create(production, "g", rules=[NOBODY])
     update_flag(key="f", environment=staging, changes={"enabled": True, "rules": [TEAM]}, actor=ACTOR, now=NOON)
-    store(staging, note("eve", timezone.now(), plan="team"), now=timezone.now())
+    store(staging, seen("eve", timezone.now(), plan="team"), now=timezone.now())
     answer = ask(sign_in(), flag.pk, nobody.pk).json()
     quarter = {"share": "25 %", "words": "25 % of the users seen in the last 7 days"}
     assert answer[str(flag.pk)][0] == quarter

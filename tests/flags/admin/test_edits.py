@@ -19,7 +19,7 @@ from flags.models import Flag, Segment, Usage, hour_of
 from tests.admin import AdminClient, answer, filled, hidden_fields, revision, sign_in, text_of
 from tests.cases import undone
 from tests.conftest import ACTOR, NOON
-from tests.flags.usage.users import note, store, store_four_users
+from tests.flags.usage.users import seen, store, store_four_users
 
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 FREE = {**PRO, "value": "free"}
@@ -149,7 +149,7 @@ def test_edit__by_which_recent_users_flip__asks(subtests: pytest.Subtests, produ
 
 def test_edit__that_gives_few_users_something_else__asks_nothing(production: Environment) -> None:
     now = timezone.now()
-    notes = [note(f"user-{number}", now, plan="pro" if number < 2 else "free") for number in range(40)]
+    notes = [seen(f"user-{number}", now, plan="pro" if number < 2 else "free") for number in range(40)]
     store(production, *notes, now=now)
     flag = flag_on(production, {"type": "users", "userIds": ["user-3"]})
     shown = {"type": "users", "userIds": ["user-3", "user-4"]}

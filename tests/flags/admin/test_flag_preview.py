@@ -139,7 +139,7 @@ def test_preview__that_would_take_long__asks_fewer_users_and_says_so(
     snapshot.refresh()
 
     def ask_with(clock: Any) -> EditPreview:
-        found = preview_edit(key="f", environment=production, changes={"rules": [ALL]}, at=timezone.now(), clock=clock)
+        found = preview_edit(key="f", environment=production, changes={"rules": [ALL]}, now=timezone.now(), clock=clock)
         assert isinstance(found, EditPreview)
         return found
 

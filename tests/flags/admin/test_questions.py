@@ -18,7 +18,7 @@ from flags.changes.segment_changes import create_segment
 from flags.models import Flag, Usage, hour_of
 from tests.admin import AdminClient, answer, errors_of, filled, hidden_fields, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 LIST = "/admin/flags/flag/"
 QUARTER = [{"type": "percentage", "percentage": 25}]
@@ -49,8 +49,8 @@ def require_reasons(environment: Environment, setting: str = ReasonSetting.REQUI
 def seen_in_the_last_day(production: Environment) -> None:
     """Three users seen in the last day, one of whom a quarter of all users includes, and one of last week."""
     now = timezone.now()
-    recent = [note(f"user-{number}", now, plan="pro" if number == 2 else "free") for number in range(3)]
-    store(production, *recent, note("old", now - timedelta(days=3), plan="pro"), now=now - timedelta(days=6))
+    recent = [seen(f"user-{number}", now, plan="pro" if number == 2 else "free") for number in range(3)]
+    store(production, *recent, seen("old", now - timedelta(days=3), plan="pro"), now=now - timedelta(days=6))
     for hours, count in ((0, 900), (20, 334), (30, 5_000)):
         hour = hour_of(now - timedelta(hours=hours))
         Usage.objects.create(environment=production, flag_key="f", outcome="off", hour=hour, count=count)

@@ -13,7 +13,7 @@ from config.models import Environment
 from flags.changes.flag_changes import create_flag
 from tests.admin import sign_in
 from tests.conftest import ACTOR, NOON
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 SEEN = reverse("admin:flags_flag_seen")
 PRO = {"type": "attribute", "conditions": [{"attribute": "tier", "operator": "equals", "value": "pro"}]}
@@ -23,10 +23,10 @@ def test_suggestions__are_the_names_that_are_read_or_seen_with_their_usual_value
     create_flag(key="f", rules=[PRO], environment=production, actor=ACTOR, now=NOON)
     now = timezone.now()
     users = [
-        note("ada", now, plan="pro", age=40, tags=["a", "b"], beta=True, company={"plan": "x"}),
-        note("bob", now, plan="free", age=40, tags=["b"], long="x" * 101),
-        note("cy", now, plan="free", empty=""),
-        note("dee", now - timedelta(days=8), plan="old"),
+        seen("ada", now, plan="pro", age=40, tags=["a", "b"], beta=True, company={"plan": "x"}),
+        seen("bob", now, plan="free", age=40, tags=["b"], long="x" * 101),
+        seen("cy", now, plan="free", empty=""),
+        seen("dee", now - timedelta(days=8), plan="old"),
     ]
     store(production, *users, now=now)
     assert sign_in().get(SEEN).json() == {
@@ -44,13 +44,13 @@ def test_suggestions__are_the_names_that_are_read_or_seen_with_their_usual_value
 def test_suggestions__of_an_attribute_with_many_values__are_those_that_users_share(production: Environment) -> None:
     now = timezone.now()
     emails = [*(f"user-{number}@shop.example" for number in range(30)), "team@shop.example", "team@shop.example"]
-    store(production, *(note(f"u{number}", now, email=email) for number, email in enumerate(emails)), now=now)
+    store(production, *(seen(f"u{number}", now, email=email) for number, email in enumerate(emails)), now=now)
     assert sign_in().get(SEEN).json() == {"email": ["team@shop.example"]}
 
 
 def test_suggestions__of_another_environment__are_its_own(production: Environment, staging: Environment) -> None:
     now = timezone.now()
-    store(production, note("ada", now, plan="pro"), now=now)
+    store(production, seen("ada", now, plan="pro"), now=now)
     client = sign_in()
     client.post(reverse("admin:switch_environment"), {"environment": "staging"})
     assert client.get(SEEN).json() == {}
@@ -68,7 +68,7 @@ def test_suggestions__of_any_number_of_users__take_the_same_queries(
     production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     now = timezone.now()
-    store(production, *(note(f"u{at}", now, plan="pro") for at in range(12)), now=now)
+    store(production, *(seen(f"u{at}", now, plan="pro") for at in range(12)), now=now)
     client = sign_in()
     snapshot.refresh()
     with django_assert_max_num_queries(4):  # the session, the user, environments, recent users

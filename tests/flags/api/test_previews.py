@@ -12,7 +12,7 @@ from config.models import Change, Environment, Scope
 from tests.answers import data, error
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory, FlagFactory
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 PATH = "/v1/flags/f/preview"
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
@@ -29,7 +29,7 @@ def _clock() -> Any:
 @pytest.fixture
 def users(production: Environment) -> None:
     """Users of whom every fourth has the plan pro."""
-    store(production, *(note(user_id, plan="free" if at % 4 else "pro") for at, user_id in enumerate(IDS)))
+    store(production, *(seen(user_id, plan="free" if at % 4 else "pro") for at, user_id in enumerate(IDS)))
 
 
 @pytest.mark.usefixtures("users")

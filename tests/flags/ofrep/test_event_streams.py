@@ -59,7 +59,7 @@ def test_offer__made__is_a_stream_of_the_environment_with_a_token_for_it():
     parts = urlsplit(stream["url"])
     assert f"{parts.scheme}://{parts.netloc}{parts.path}" == "http://testserver:8001/ofrep/v1/streams/production"
     [token] = parse_qs(parts.query, strict_parsing=True)["token"]
-    ticket = tokens.read(token, environment="production", at=NOON)
+    ticket = tokens.read(token, environment="production", now=NOON)
     assert (ticket.key_id, ticket.since) == ("17", NOON)
 
 

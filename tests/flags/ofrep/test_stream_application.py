@@ -34,7 +34,7 @@ YESTERDAY = NOON - timedelta(days=1)
 
 
 def token(environment: str = "production", key_id: str = "key", age: timedelta = timedelta(0)) -> str:
-    return issue(environment=environment, key_id=key_id, at=NOON - age)
+    return issue(environment=environment, key_id=key_id, now=NOON - age)
 
 
 def status(revision: int = 5, changed_at: datetime = YESTERDAY, **keys: str) -> Status:

@@ -216,7 +216,7 @@ def test_event_streams__where_some_are_served__come_with_all_flags(api, monkeypa
     token, _, revision = query.partition("&revision=")
     assert revision == str(answer["metadata"]["revision"])
     assert address == "http://testserver:8001/ofrep/v1/streams/production"
-    ticket = tokens.read(token, environment="production", at=NOON)
+    ticket = tokens.read(token, environment="production", now=NOON)
     assert (ticket.since, len(ticket.key_id)) == (NOON, 36)
 
 
@@ -252,7 +252,7 @@ def test_event_streams__of_a_caller_without_a_key__name_none(settings, db, monke
     with time_machine.travel(NOON, tick=False):
         [stream] = ask_all(client)["eventStreams"]
     token = stream["url"].partition("?token=")[2].partition("&")[0]
-    assert tokens.read(token, environment="production", at=NOON).key_id == ""
+    assert tokens.read(token, environment="production", now=NOON).key_id == ""
 
 
 def test_event_streams__where_none_are_served__are_left_out(api):

@@ -22,9 +22,9 @@ from flags.models import LastUse, Usage, hour_of
 from flags.usage import counting
 from flags.usage import storage as usage_storage
 from flags.usage.counting import Tally
-from flags.usage.recent_users import Notebook
-from flags.usage.sample_storage import Storage as RecentUsersStorage
-from flags.usage.storage import Storage
+from flags.usage.recent_users import RecentUsers
+from flags.usage.sample_storage import SampleStorage
+from flags.usage.storage import CountStorage
 from flags.validation.parsing import parse_flag
 from tests.answers import data, error
 from tests.conftest import NOON
@@ -47,9 +47,9 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
 
 
 @pytest.fixture
-def storage(tally: Tally, db: None) -> Iterator[Storage]:
+def storage(tally: Tally, db: None) -> Iterator[CountStorage]:
     with time_machine.travel(NOON, tick=False):
-        yield Storage(tally)
+        yield CountStorage(tally)
 
 
 def stored() -> Stored:
@@ -60,7 +60,7 @@ def counted(tally: Tally) -> dict[str, dict[str, int]]:
     """Return the counts by flag and outcome, of all hours and environments."""
     return {
         key: dict(by_outcome)
-        for counts in tally.take().values()
+        for counts in tally.pop().values()
         for by_key in counts.values()
         for key, by_outcome in by_key.items()
     }
@@ -74,37 +74,37 @@ def test_tally__several_requests__adds_them_up_by_environment_flag_and_outcome()
     tally.add(1, {"a": ON, "b": OFF}, NOON)
     tally.add(1, {"a": ON}, NOON)
     tally.add(2, {"a": OFF}, NOON)
-    assert tally.take() == {NOON: {1: {"a": {"on": 2}, "b": {"off": 1}}, 2: {"a": {"off": 1}}}}
-    assert tally.take() == {}
+    assert tally.pop() == {NOON: {1: {"a": {"on": 2}, "b": {"off": 1}}, 2: {"a": {"off": 1}}}}
+    assert tally.pop() == {}
 
 
 def test_tally__moment__counts_in_its_own_hour(subtests: pytest.Subtests) -> None:
     tally = Tally()
     tally.add(1, {"a": ON}, NOON)
-    tally.take()
+    tally.pop()
     for after, hour in [
         (timedelta(0), NOON), (HOUR - timedelta.resolution, NOON), (HOUR, NOON + HOUR), (-HOUR, NOON - HOUR),
     ]:  # fmt: skip
         with subtests.test(after=after, hour=hour):
             tally.add(1, {"a": ON}, NOON + after)
-            assert tally.take() == {hour: {1: {"a": {"on": 1}}}}
+            assert tally.pop() == {hour: {1: {"a": {"on": 1}}}}
 
 
 def test_tally__clock_that_goes_back_and_forth__keeps_the_hours_apart() -> None:
     tally = Tally()
     for after in (timedelta(0), HOUR, timedelta(0), HOUR):
         tally.add(1, {"a": ON}, NOON + after)
-    assert tally.take() == {NOON: {1: {"a": {"on": 2}}}, NOON + HOUR: {1: {"a": {"on": 2}}}}
+    assert tally.pop() == {NOON: {1: {"a": {"on": 2}}}, NOON + HOUR: {1: {"a": {"on": 2}}}}
 
 
 def test_tally__given_back__is_added_to_what_was_counted_meanwhile() -> None:
     tally = Tally()
     tally.add(1, {"a": ON, "b": ON}, NOON)
-    taken = tally.take()
+    taken = tally.pop()
     tally.add(1, {"a": ON}, NOON)
-    tally.give_back(taken)
+    tally.put_back(taken)
     tally.add(1, {"a": OFF}, NOON)
-    assert tally.take() == {NOON: {1: {"a": {"on": 2, "off": 1}, "b": {"on": 1}}}}
+    assert tally.pop() == {NOON: {1: {"a": {"on": 2, "off": 1}, "b": {"on": 1}}}}
 
 
 def test_tally__any_requests__adds_up_what_one_by_one_would() -> None:
@@ -120,7 +120,7 @@ def test_tally__any_requests__adds_up_what_one_by_one_would() -> None:
         Counter(
             {
                 (hour, environment_id, key, outcome): number
-                for hour, counts in tally.take().items()
+                for hour, counts in tally.pop().items()
                 for environment_id, by_key in counts.items()
                 for key, by_outcome in by_key.items()
                 for outcome, number in by_outcome.items()
@@ -193,7 +193,7 @@ def test_request__refused_or_not_modified__counts_nothing(api: Any, tally: Tally
     error(api.post("/v1/flags/base/evaluate", {"userId": 1}), 400, "validation_failed")
     path, body = "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ada"}}
     etag = api.post(path, body)["ETag"]
-    tally.take()
+    tally.pop()
     assert api.post(path, body, headers={"If-None-Match": etag}).status_code == 304
     assert counted(tally) == {}
 
@@ -206,7 +206,7 @@ def test_request__flag_that_needs_a_user_id__counts_the_others(api: Any, tally: 
     assert counted(tally) == {"plain": {"on": 1}}
 
 
-def test_request__of_each_environment__counts_there(client_of: Any, tally: Tally, storage: Storage) -> None:
+def test_request__of_each_environment__counts_there(client_of: Any, tally: Tally, storage: CountStorage) -> None:
     FlagFactory(key="base", on=True)
     in_production, in_staging = (client_of(Scope.CLIENT, key) for key in ("production", "staging"))
     for client in (in_production, in_staging, in_production):
@@ -219,17 +219,19 @@ def test_request__of_each_environment__counts_there(client_of: Any, tally: Tally
 # --- in the database -------------------------------------------------------------------------------------------------
 
 
-def test_store__again_and_again__adds_to_what_is_there(tally: Tally, storage: Storage, production: Environment) -> None:
+def test_store__again_and_again__adds_to_what_is_there(
+    tally: Tally, storage: CountStorage, production: Environment
+) -> None:
     for number in (1, 2):
         for _ in range(number):
             tally.add(production.pk, {"a": ON, "b": OFF}, NOON)
         storage.store()
-    Storage(tally).store()
+    CountStorage(tally).store()
     assert stored() == {("a", "on", NOON): 3, ("b", "off", NOON): 3}
 
 
 def test_store__more_rows_than_fit_a_statement__stores_them_all(
-    tally: Tally, storage: Storage, production: Environment
+    tally: Tally, storage: CountStorage, production: Environment
 ) -> None:
     for after in (timedelta(0), HOUR):
         tally.add(production.pk, {f"flag-{at}": ON for at in range(800)}, NOON + after)
@@ -239,7 +241,7 @@ def test_store__more_rows_than_fit_a_statement__stores_them_all(
 
 
 def test_store__nothing_counted__asks_the_database_nothing(
-    storage: Storage, django_assert_max_num_queries: Any
+    storage: CountStorage, django_assert_max_num_queries: Any
 ) -> None:
     storage.store()
     with django_assert_max_num_queries(0):
@@ -250,14 +252,14 @@ def test_store__nothing_counted__asks_the_database_nothing(
 def test_store__last_use__is_the_newest_hour_whoever_stores_it_last(tally: Tally, production: Environment) -> None:
     for after in (HOUR, timedelta(0), 2 * HOUR, HOUR):
         tally.add(production.pk, {"a": ON}, NOON + after)
-        Storage(tally).store()
+        CountStorage(tally).store()
     [last] = LastUse.objects.all()
     assert (last.flag_key, last.outcome, last.hour) == ("a", "on", NOON + 2 * HOUR)
     assert len(stored()) == 3
 
 
 def test_store__same_hour__stores_the_last_use_once(
-    tally: Tally, storage: Storage, production: Environment, django_assert_max_num_queries: Any
+    tally: Tally, storage: CountStorage, production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     tally.add(production.pk, {"a": ON}, NOON)
     storage.store()
@@ -268,7 +270,7 @@ def test_store__same_hour__stores_the_last_use_once(
 
 
 def test_store__database_away__keeps_the_counts_and_logs_it_once(
-    tally: Tally, storage: Storage, production: Environment, caplog: pytest.LogCaptureFixture
+    tally: Tally, storage: CountStorage, production: Environment, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     with (
@@ -311,7 +313,7 @@ def breaking_commit(*, is_committed: bool) -> Iterator[None]:
 )
 def test_store__connection_breaks_during_commit__counts_nothing_twice(is_committed: bool) -> None:
     tally, environment = Tally(), Environment.objects.get(key="production")
-    storage = Storage(tally)
+    storage = CountStorage(tally)
     storage.store()  # which cleans, once a day
     tally.add(environment.pk, {"a": ON}, NOON)
     with breaking_commit(is_committed=is_committed):
@@ -322,22 +324,22 @@ def test_store__connection_breaks_during_commit__counts_nothing_twice(is_committ
     for _ in range(3):
         storage.store()
     # PostgreSQL may have committed, so nothing is sent again. SQLite says what happened.
-    assert (stored(), tally.take()) == ({("a", "on", NOON): 2 if is_committed or not ON_POSTGRESQL else 1}, {})
+    assert (stored(), tally.pop()) == ({("a", "on", NOON): 2 if is_committed or not ON_POSTGRESQL else 1}, {})
 
 
 @pytest.mark.django_db(transaction=True)
 def test_store__environment_that_is_gone__is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     tally = Tally()
     tally.add(999_999, {"a": ON}, NOON)
-    Storage(tally).store()
-    assert (stored(), tally.take()) == ({}, {})
+    CountStorage(tally).store()
+    assert (stored(), tally.pop()) == ({}, {})
     assert [record.message.partition(";")[0] for record in caplog.records] == [
         "The database refused the counts of the usage of flags"
     ]
 
 
 def test_store__what_is_older_than_90_days__is_deleted_once_a_day(
-    tally: Tally, storage: Storage, production: Environment
+    tally: Tally, storage: CountStorage, production: Environment
 ) -> None:
     with time_machine.travel(NOON, tick=False) as clock:
         tally.add(production.pk, {"old": ON}, NOON - timedelta(days=90, hours=1))
@@ -354,7 +356,7 @@ def test_store__what_is_older_than_90_days__is_deleted_once_a_day(
 
 
 def test_delete_old__rows_of_all_ages__deletes_what_is_older_than_90_days_and_says_so(
-    tally: Tally, storage: Storage, production: Environment
+    tally: Tally, storage: CountStorage, production: Environment
 ) -> None:
     with time_machine.travel(NOON - timedelta(days=1), tick=False):
         tally.add(production.pk, {"old": ON}, NOON - timedelta(days=90, hours=1))
@@ -366,10 +368,10 @@ def test_delete_old__rows_of_all_ages__deletes_what_is_older_than_90_days_and_sa
 
 
 def test_thread__ended__has_stored_all_that_was_counted(tally: Tally) -> None:
-    thread = usage_storage.StoringThread(tally, Notebook())
+    thread = usage_storage.StoringThread(tally, RecentUsers())
     with (
-        mock.patch.object(Storage, "store") as store,
-        mock.patch.object(RecentUsersStorage, "store") as store_recent_users,
+        mock.patch.object(CountStorage, "store") as store,
+        mock.patch.object(SampleStorage, "store") as store_recent_users,
         mock.patch.object(connection, "close"),
     ):
         thread.start()

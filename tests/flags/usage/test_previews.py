@@ -20,7 +20,7 @@ from flags.usage.sample import Sample, User, position
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory, FlagFactory
 from tests.flags.engine.experiments import experiment_rule
-from tests.flags.usage.users import note, store
+from tests.flags.usage.users import seen, store
 
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 SWISS = {"attribute": "country", "operator": "in", "value": ["CH", "LI"]}
@@ -84,7 +84,7 @@ def test_compare__any_change__counts_what_one_by_one_would() -> None:
         before, after = (configured(*([made] if made else []), BASE, segments=[ADULTS]) for made in CHANGES[name])
         users = sample()
         expected = [user.user_id for user in users.users if _differs(user, before, after)]
-        preview = compare(users, before=before, after=after, flags=["f"], at=NOON)
+        preview = compare(users, before=before, after=after, flags=["f"], now=NOON)
         assert (preview.users, preview.changed) == (300, len(expected)), name
         assert [example.user_id for example in preview.examples] == expected[:MAX_EXAMPLES], name
         assert (preview.all_users, preview.since) == (600, NOON - timedelta(days=3)), name
@@ -105,14 +105,14 @@ def test_compare__several_flags__counts_each_user_once() -> None:
     before = configured(flag(percentage(10)), flag(percentage(10), key="g"))
     after = configured(flag(percentage(50)), flag(percentage(50), key="g"))
     users = sample()
-    alone = [compare(users, before=before, after=after, flags=[key], at=NOON).changed for key in ("f", "g")]
-    both = compare(users, before=before, after=after, flags=["f", "g"], at=NOON)
+    alone = [compare(users, before=before, after=after, flags=[key], now=NOON).changed for key in ("f", "g")]
+    both = compare(users, before=before, after=after, flags=["f", "g"], now=NOON)
     assert max(alone) < both.changed < sum(alone)
     assert {example.flag for example in both.examples} == {"f", "g"}
 
 
 def test_compare__examples__say_what_users_see_before_and_after() -> None:
-    preview = compare(sample(), before=configured(), after=configured(flag()), flags=["f"], at=NOON)
+    preview = compare(sample(), before=configured(), after=configured(flag()), flags=["f"], now=NOON)
     assert {(example.before, example.after.enabled if example.after else None) for example in preview.examples} == {
         (None, True)
     }
@@ -124,7 +124,7 @@ def test_compare__attribute_that_no_user_has__is_named() -> None:
     rule = percentage(50, conditions=conditions, bucketBy="company")
     old = {"key": "old", "conditions": [{**PRO, "attribute": "since"}, {"operator": "inSegment", "value": "old"}]}
     after = configured(flag(rule), segments=[old])
-    preview = compare(sample(), before=configured(flag()), after=after, flags=["f"], at=NOON)
+    preview = compare(sample(), before=configured(flag()), after=after, flags=["f"], now=NOON)
     assert preview.unknown_attributes == ["company", "since", "tier"]
 
 
@@ -132,7 +132,7 @@ def test_compare__stored_variants__are_kept() -> None:
     users = sample()
     before, after = configured(flag(percentage(0))), configured(flag(experiment_rule(percentage=0), percentage(0)))
     assigned = {user.user_id: {"checkout": "treatment"} for user in users.users[:20]}
-    preview = compare(users, before=before, after=after, flags=["f"], at=NOON, assigned=assigned)
+    preview = compare(users, before=before, after=after, flags=["f"], now=NOON, assigned=assigned)
     assert preview.changed == 20
 
 
@@ -148,11 +148,11 @@ def changed(environment: Environment, key: str, **changes: Any) -> dict[str, Any
 def test_preview_changes__no_user_yet_or_switched_off__says_so(production: Environment, settings: Any) -> None:
     FlagFactory(key="f", on=True)
     off = [changed(production, "f", enabled=False)]
-    assert preview_changes(production, changed=off, at=NOON) is NoSample.EMPTY
-    store(production, note("ada"))
-    assert preview_changes(production, changed=off, at=NOON + timedelta(days=8)) is NoSample.EMPTY
+    assert preview_changes(production, changed=off, now=NOON) is NoSample.EMPTY
+    store(production, seen("ada"))
+    assert preview_changes(production, changed=off, now=NOON + timedelta(days=8)) is NoSample.EMPTY
     settings.RECENT_USERS = False
-    assert preview_changes(production, changed=off, at=NOON) is NoSample.OFF
+    assert preview_changes(production, changed=off, now=NOON) is NoSample.OFF
 
 
 def test_preview_changes__users_of_an_experiment__keep_their_variants(
@@ -163,14 +163,14 @@ def test_preview_changes__users_of_an_experiment__keep_their_variants(
     serves = {"control": False, "green": True}
     running = ExperimentFactory(key="e", flag={"key": "f", "serves": serves}, running=True)
     ids = [f"user-{number}" for number in range(100)]
-    store(production, *map(note, ids))
+    store(production, *map(seen, ids))
     for user_id in ids[:60]:
         assign(running.pk, user_id, "green", NOON)
     for_all = changed(production, "f", rules=[percentage(100)])
     before = configuration("production")
     off = changed(production, "g", enabled=False)
     with django_assert_max_num_queries(3):
-        previews = preview_changes(production, changed=[for_all, off], at=NOON)
+        previews = preview_changes(production, changed=[for_all, off], now=NOON)
     assert not isinstance(previews, NoSample)
     control = [
         user_id for user_id in ids[60:] if not evaluate(before.flags["f"], Context(user_id, {}, before, NOON)).enabled

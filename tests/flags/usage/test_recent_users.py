@@ -44,91 +44,91 @@ def test_position__low__says_nothing_about_buckets() -> None:
 # --- users -----------------------------------------------------------------------------------------------------------
 
 
-def test_see__further_environment__notes_its_users_once_prepared(production: Environment) -> None:
-    notebook = prepared()
+def test_record__further_environment__records_its_users_once_prepared(production: Environment) -> None:
+    collected = prepared()
     with TestCase.captureOnCommitCallbacks(execute=True):
         further = create_environment(key="qa", name="QA", actor=ACTOR, now=NOON)
-    notebook.see(further, "early", {}, NOON)
+    collected.record(further, "early", {}, NOON)
     snapshot.refresh()
-    notebook.prepare(NOON)
-    notebook.see(further, "ada", {}, NOON)
-    notebook.see(production, "bob", {}, NOON)
-    assert waiting(notebook) == {"ada": {}, "bob": {}}
+    collected.prepare(NOON)
+    collected.record(further, "ada", {}, NOON)
+    collected.record(production, "bob", {}, NOON)
+    assert waiting(collected) == {"ada": {}, "bob": {}}
 
 
-def test_see__same_user__is_noted_once_an_hour(production: Environment) -> None:
-    notebook = prepared()
+def test_record__same_user__is_noted_once_an_hour(production: Environment) -> None:
+    collected = prepared()
     for at in (NOON, NOON + RENEWED_AFTER - timedelta.resolution):
-        notebook.prepare(at)
-        notebook.see(production, "ada", {}, at)
-    assert [user for _, users in notebook.take(9) for user in users] == [(position("ada"), "ada", NOON, {})]
-    notebook.see(production, "ada", {}, NOON)
-    assert waiting(notebook) == {}
-    notebook.prepare(NOON + RENEWED_AFTER)
-    notebook.see(production, "ada", {}, NOON + RENEWED_AFTER)
-    assert waiting(notebook) == {"ada": {}}
+        collected.prepare(at)
+        collected.record(production, "ada", {}, at)
+    assert [user for _, users in collected.pop_lowest(9) for user in users] == [(position("ada"), "ada", NOON, {})]
+    collected.record(production, "ada", {}, NOON)
+    assert waiting(collected) == {}
+    collected.prepare(NOON + RENEWED_AFTER)
+    collected.record(production, "ada", {}, NOON + RENEWED_AFTER)
+    assert waiting(collected) == {"ada": {}}
 
 
-def test_see__anonymous_user__is_not_noted(production: Environment) -> None:
-    notebook = prepared()
-    notebook.see(production, "", {"plan": "pro"}, NOON)
-    notebook.prepare(NOON + RENEWED_AFTER)
-    notebook.see(production, "", {"plan": "pro"}, NOON)
-    assert waiting(notebook) == {}
+def test_record__anonymous_user__is_not_noted(production: Environment) -> None:
+    collected = prepared()
+    collected.record(production, "", {"plan": "pro"}, NOON)
+    collected.prepare(NOON + RENEWED_AFTER)
+    collected.record(production, "", {"plan": "pro"}, NOON)
+    assert waiting(collected) == {}
 
 
-def test_see__user_at_the_limit_or_above__is_not_noted(production: Environment) -> None:
-    notebook = prepared()
-    notes = notebook._notes["production"]
-    notebook.adopt(notes, limit=position("ada"), erased_at=None)
+def test_record__user_at_the_limit_or_above__is_not_noted(production: Environment) -> None:
+    collected = prepared()
+    users = collected._by_environment["production"]
+    collected.follow_sampling(users, limit=position("ada"), erased_at=None)
     for user_id in IDS[:1000]:
-        notebook.see(production, user_id, {}, NOON)
-    notebook.see(production, "ada", {}, NOON)
-    assert set(waiting(notebook)) == {user_id for user_id in IDS[:1000] if position(user_id) < position("ada")}
-    assert 0 < len(waiting(notebook)) < 1000
+        collected.record(production, user_id, {}, NOON)
+    collected.record(production, "ada", {}, NOON)
+    assert set(waiting(collected)) == {user_id for user_id in IDS[:1000] if position(user_id) < position("ada")}
+    assert 0 < len(waiting(collected)) < 1000
 
 
-def test_see__more_users_than_a_sample_has__keeps_the_lowest(
+def test_record__more_users_than_a_sample_has__keeps_the_lowest(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent_users, "MAX_USERS", 500)
-    notebook = prepared()
+    collected = prepared()
     for number, user_id in enumerate(IDS):
-        notebook.see(production, user_id, {}, NOON)
-        assert number % 100 or len(waiting(notebook)) < 1000
-    notes = notebook._notes["production"]
-    assert len(notes.noted) <= 1001
-    assert lowest(IDS, 500) <= set(waiting(notebook))
+        collected.record(production, user_id, {}, NOON)
+        assert number % 100 or len(waiting(collected)) < 1000
+    users = collected._by_environment["production"]
+    assert len(users.recorded) <= 1001
+    assert lowest(IDS, 500) <= set(waiting(collected))
 
 
-def test_see__many_threads__loses_no_user(production: Environment) -> None:
-    notebook = prepared()
+def test_record__many_threads__loses_no_user(production: Environment) -> None:
+    collected = prepared()
     users = IDS[:4000]
     taken: list[str] = []
 
     def see() -> None:
         for user_id in users:
-            notebook.see(production, user_id, {}, NOON)
+            collected.record(production, user_id, {}, NOON)
 
     threads = [threading.Thread(target=see) for _ in range(4)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        taken += [user.user_id for _, users in notebook.take(100) for user in users]
-    taken += waiting(notebook)
+        taken += [user.user_id for _, users in collected.pop_lowest(100) for user in users]
+    taken += waiting(collected)
     assert set(taken) == set(users)
 
 
-def test_give_back__user_noted_since__keeps_the_newer_note(production: Environment) -> None:
-    notebook = prepared()
+def test_put_back__user_recorded_since__keeps_the_newer(production: Environment) -> None:
+    collected = prepared()
     for user_id in ("ada", "bob"):
-        notebook.see(production, user_id, {}, NOON)
-    [(notes, taken)] = notebook.take(9)
-    notebook.adopt(notes, POSITIONS, erased_at=NOON)
-    notebook.see(production, "ada", {}, NOON + RENEWED_AFTER)
-    notebook.give_back(notes, taken)
-    [(_, users)] = notebook.take(9)
-    assert {user.user_id: user.at for user in users} == {"ada": NOON + RENEWED_AFTER, "bob": NOON}
+        collected.record(production, user_id, {}, NOON)
+    [(users, taken)] = collected.pop_lowest(9)
+    collected.follow_sampling(users, POSITIONS, erased_at=NOON)
+    collected.record(production, "ada", {}, NOON + RENEWED_AFTER)
+    collected.put_back(users, taken)
+    [(_, popped)] = collected.pop_lowest(9)
+    assert {user.user_id: user.seen_at for user in popped} == {"ada": NOON + RENEWED_AFTER, "bob": NOON}
 
 
 # --- attributes ------------------------------------------------------------------------------------------------------
@@ -149,64 +149,64 @@ def conditions(api: Any, production: Environment) -> None:
 
 
 @pytest.mark.usefixtures("conditions")
-def test_see__attributes__notes_those_that_something_reads(production: Environment, staging: Environment) -> None:
+def test_record__attributes__keeps_those_that_something_reads(production: Environment, staging: Environment) -> None:
     used = {"plan": "pro", "company": 7, "of-segment": [1, "a"], "of-draft": False, "of-running": 1.5}
     attributes = {**used, "email": "ada@example.com", "of-stopped": 1, "userId": "eve"}
-    notebook = prepared()
-    notebook.see(production, "ada", attributes, NOON)
-    assert waiting(notebook) == {"ada": used}
-    notebook = prepared()
-    notebook.see(staging, "ada", attributes, NOON)
-    assert waiting(notebook) == {"ada": {name: used[name] for name in ("plan", "company", "of-segment")}}
+    collected = prepared()
+    collected.record(production, "ada", attributes, NOON)
+    assert waiting(collected) == {"ada": used}
+    collected = prepared()
+    collected.record(staging, "ada", attributes, NOON)
+    assert waiting(collected) == {"ada": {name: used[name] for name in ("plan", "company", "of-segment")}}
 
 
-def test_see__attributes_within_objects__notes_what_conditions_read(production: Environment) -> None:
+def test_record__attributes_within_objects__keeps_what_conditions_read(production: Environment) -> None:
     conditions = [{**PRO, "attribute": name} for name in ("company.plan", "company.size", "plan")]
     FlagFactory(on=True, rules=[{"type": "attribute", "conditions": conditions}])
-    notebook = prepared()
+    collected = prepared()
     company = {"plan": "pro", "name": "Ada & Co", "size": {"from": 1}}
-    notebook.see(production, "ada", {"company": company, "company.size": 7}, NOON)
-    assert waiting(notebook) == {"ada": {"company.plan": "pro", "company.size": 7}}
+    collected.record(production, "ada", {"company": company, "company.size": 7}, NOON)
+    assert waiting(collected) == {"ada": {"company.plan": "pro", "company.size": 7}}
 
 
 @pytest.mark.usefixtures("conditions")
-def test_see__missing_or_null_or_long_attributes__leaves_them_out(production: Environment) -> None:
-    notebook = prepared()
+def test_record__missing_or_null_or_long_attributes__leaves_them_out(production: Environment) -> None:
+    collected = prepared()
     attributes = {"plan": "x" * (MAX_VALUE_BYTES - 1), "company": "x" * (MAX_VALUE_BYTES - 2), "of-draft": None}
-    notebook.see(production, "ada", attributes, NOON)
-    assert waiting(notebook) == {"ada": {"company": attributes["company"]}}
+    collected.record(production, "ada", attributes, NOON)
+    assert waiting(collected) == {"ada": {"company": attributes["company"]}}
 
 
-def test_see__many_long_attributes__keeps_what_fits(production: Environment) -> None:
+def test_record__many_long_attributes__keeps_what_fits(production: Environment) -> None:
     names = [f"name-{number}" for number in range(50)]
     FlagFactory(on=True, rules=[{"type": "attribute", "conditions": [{**PRO, "attribute": name} for name in names]}])
-    notebook = prepared()
-    notebook.see(production, "ada", dict.fromkeys(names, "x" * 900), NOON)
-    assert sum(map(len, waiting(notebook)["ada"].values())) in range(MAX_BYTES - 1000, MAX_BYTES)
+    collected = prepared()
+    collected.record(production, "ada", dict.fromkeys(names, "x" * 900), NOON)
+    assert sum(map(len, waiting(collected)["ada"].values())) in range(MAX_BYTES - 1000, MAX_BYTES)
 
 
-def test_prepare__rule_reads_a_further_attribute__notes_users_once_more(production: Environment) -> None:
-    notebook = prepared()
-    notebook.see(production, "ada", {"plan": "pro"}, NOON)
-    assert [[user.attributes for user in users] for _, users in notebook.take(9)] == [[{}]]
+def test_prepare__rule_reads_a_further_attribute__records_users_once_more(production: Environment) -> None:
+    collected = prepared()
+    collected.record(production, "ada", {"plan": "pro"}, NOON)
+    assert [[user.attributes for user in users] for _, users in collected.pop_lowest(9)] == [[{}]]
     FlagFactory(on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
     snapshot.refresh()
-    notebook.prepare(NOON)
-    notebook.see(production, "ada", {"plan": "pro"}, NOON)
-    assert waiting(notebook) == {"ada": {"plan": "pro"}}
+    collected.prepare(NOON)
+    collected.record(production, "ada", {"plan": "pro"}, NOON)
+    assert waiting(collected) == {"ada": {"plan": "pro"}}
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.both_lanes
-def test_request__evaluates_or_gets_variants__notes_the_user(
+def test_request__evaluates_or_gets_variants__records_the_user(
     subtests: pytest.Subtests, client_of: Any, production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FlagFactory(key="f", on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
     ExperimentFactory(key="e", running=True)
-    client, notebook = client_of(Scope.CLIENT), prepared()
-    monkeypatch.setattr(recent_users, "notebook", notebook)
+    client, collected = client_of(Scope.CLIENT), prepared()
+    monkeypatch.setattr(recent_users, "of_process", collected)
     for path, body in [
         ("/v1/flags/f/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
         ("/v1/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
@@ -217,20 +217,20 @@ def test_request__evaluates_or_gets_variants__notes_the_user(
     ]:
         with subtests.test(path=path, body=body):
             assert client.post(path, body).status_code == 200
-            assert waiting(notebook) == {"ada": {"plan": "pro"}}
+            assert waiting(collected) == {"ada": {"plan": "pro"}}
 
 
 @pytest.mark.both_lanes
-def test_request__repeated_variant_or_anonymous_user__notes_only_users(
+def test_request__repeated_variant_or_anonymous_user__records_only_users(
     client_of: Any, production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FlagFactory(key="f", on=True)
     ExperimentFactory(key="e", running=True)
     client = client_of(Scope.CLIENT)
     client.post("/v1/experiments/e/variant", {"userId": "ada"})
-    notebook = prepared()
-    monkeypatch.setattr(recent_users, "notebook", notebook)
+    collected = prepared()
+    monkeypatch.setattr(recent_users, "of_process", collected)
     client.post("/v1/experiments/e/variant", {"userId": "ada"})
     client.post("/ofrep/v1/evaluate/flags/f", {"context": {}})
     client.post("/v1/events", {"userId": "bob", "event": "page_viewed"})
-    assert waiting(notebook) == {"ada": {}}
+    assert waiting(collected) == {"ada": {}}

@@ -109,7 +109,7 @@ class EventQueue:
 
     def _send_batch(self) -> bool:
         """Send one batch, and return whether it was settled: stored, or refused for good."""
-        batch = [self._events[at] for at in range(min(self._most, len(self._events)))]
+        batch = [self._events[index] for index in range(min(self._most, len(self._events)))]
         try:
             body = b'{"events":[%s]}' % b",".join(batch)
             headers = {"Content-Type": "application/json"}

@@ -52,7 +52,7 @@ def world(world_of_the_module: World, db: None, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(place, lambda: ID)
     with time_machine.travel(NOW, tick=False):
         yield world_of_the_module
-    tally.take()
+    tally.pop()
 
 
 @pytest.mark.broad
@@ -102,7 +102,7 @@ def _outcome(application: Any, world: World, request: Request) -> Outcome:
     environ["wsgi.url_scheme"] = "https" if request.is_secure else "http"
     snapshot.refresh()
     world.remember_variants()
-    tally.take()
+    tally.pop()
     began: list[Any] = []
     with own_connection(), undone():
         parts = application(environ, lambda status, headers, *_: began.extend((status, headers)))
@@ -111,7 +111,7 @@ def _outcome(application: Any, world: World, request: Request) -> Outcome:
             parts.close()
         status, headers = began
         stored = _stored() if status.startswith("2") else None
-    return Outcome(status, sorted(headers), body, tally.take(), stored)
+    return Outcome(status, sorted(headers), body, tally.pop(), stored)
 
 
 def _stored() -> Any:
