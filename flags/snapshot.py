@@ -20,7 +20,7 @@ from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment, Scope, kinds_of
 from config.snapshot import Table, yield_cpu
 from flags.changes import flag_changes, segment_changes
-from flags.changes.properties import evaluated_document, in_environment
+from flags.changes.properties import evaluated_as_json, in_environment
 from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Configuration, Flag, Segment
 from flags.models import Flag as FlagRow
@@ -87,12 +87,12 @@ def _load() -> Compiled:
         if row.archived_at is not None:
             archived.add(row.key)
         yield_cpu()
-        document = {**evaluated_document(row), "states": states[row.pk]}
+        document = {**evaluated_as_json(row), "states": states[row.pk]}
         own = versions[row.pk]
         newest = {key: max(row.common_version, own.get(key, 0)) for key in flags}
         for environment_key, flag in _compile(document, newest).items():
             flags[environment_key][row.key] = flag
-    documents = (segment_changes.document(row) for row in SegmentRow.objects.iterator())
+    documents = (segment_changes.segment_as_json(row) for row in SegmentRow.objects.iterator())
     by_key = {document["key"]: compile_segment(document) for document in documents}
     configurations = {
         key: Configuration(_in_order(own), by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))

@@ -227,7 +227,7 @@ class FlagPages(RevertPages):
         return Switch(obj, after["enabled"], after)
 
     def whole_document(self, obj: Flag) -> Document:
-        return flag_changes.document(obj)
+        return flag_changes.flag_as_json(obj)
 
     def shown_document(self, request: HttpRequest, document: Document) -> Document:
         return with_state(current_environment(request).key, document)

@@ -165,7 +165,7 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
             return flag_changes.create_flag(key=values["key"], **new, **common)
         with transaction.atomic():  # a question rolls the change back, which was valid
             flag = self.rewrite(request, obj, values)
-            document, switch = flag_changes.document(flag), None
+            document, switch = flag_changes.flag_as_json(flag), None
             if flag.enabled is not obj.enabled:
                 switch = Switch(obj, flag.enabled, in_environment(document, common["environment"].key))
             ask_before_saving_flag(self, request, document, switch)
@@ -179,7 +179,7 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
         return flag_changes.update_flag(key=obj.key, changes=edited, **common)
 
     def document_of(self, request: HttpRequest, obj: Flag) -> Document:
-        return with_state(current_environment(request).key, flag_changes.document(obj))
+        return with_state(current_environment(request).key, flag_changes.flag_as_json(obj))
 
     def remove(self, request: HttpRequest, obj: Flag, reason: str) -> None:
         flag_changes.delete_flag(key=obj.key, reason=reason, **writer_here(request))

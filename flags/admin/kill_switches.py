@@ -96,7 +96,7 @@ class KillSwitchAdmin(DomainAdmin):
         return {} if obj is None else {"version": obj.etag}
 
     def document_of(self, request: HttpRequest, obj: KillSwitch) -> dict[str, Any]:
-        return kill_switches.document(obj)
+        return kill_switches.kill_switch_as_json(obj)
 
     def write(self, request: HttpRequest, obj: KillSwitch, values: dict[str, Any], *, is_new: bool) -> KillSwitch:
         if not is_new:

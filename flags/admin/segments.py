@@ -100,7 +100,7 @@ class SegmentAdmin(RevertPages):
             return segment_changes.create_segment(key=values["key"], **new, **common)
         with transaction.atomic():  # a question rolls the change back, which was valid
             segment = self.rewrite(request, obj, values)
-            ask_before_saving_segment(self, request, segment_changes.document(segment))
+            ask_before_saving_segment(self, request, segment_changes.segment_as_json(segment))
         return segment
 
     def rewrite(self, request: HttpRequest, obj: Segment, values: dict[str, Any]) -> Segment:
@@ -110,13 +110,13 @@ class SegmentAdmin(RevertPages):
         return segment_changes.update_segment(key=obj.key, changes=edited, if_match=values["version"], **common)
 
     def document_of(self, request: HttpRequest, obj: Segment) -> Document:
-        return segment_changes.document(obj)
+        return segment_changes.segment_as_json(obj)
 
     def remove(self, request: HttpRequest, obj: Segment, reason: str) -> None:
         segment_changes.delete_segment(key=obj.key, reason=reason, **writer(request))
 
     def whole_document(self, obj: Segment) -> Document:
-        return segment_changes.document(obj)
+        return segment_changes.segment_as_json(obj)
 
     def revert(self, request: HttpRequest, obj: Segment, revision: int) -> None:
         revert_segment(key=obj.key, revision=revision, reason=reason_of(request), **writer(request))

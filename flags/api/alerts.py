@@ -75,7 +75,7 @@ def _describe(firing: Sequence[Mapping[str, Any]]) -> str:
 
 def _words(alert: Mapping[str, Any]) -> Iterator[str]:
     """Yield the words of `Alert HighErrorRate (critical): More than 5 % of requests fail`."""
-    labels, annotations = _texts(alert.get("labels")), _texts(alert.get("annotations"))
+    labels, annotations = _strings(alert.get("labels")), _strings(alert.get("annotations"))
     said = next((annotations[name] for name in _ANNOTATIONS if annotations.get(name)), "")
     severity = f" ({labels['severity']})" if labels.get("severity") else ""
     yield f"Alert {labels.get('alertname') or 'without a name'}{severity}{':' if said else ''}"
@@ -83,7 +83,7 @@ def _words(alert: Mapping[str, Any]) -> Iterator[str]:
         yield said
 
 
-def _texts(given: Any) -> dict[str, str]:
+def _strings(given: Any) -> dict[str, str]:
     named = given if isinstance(given, dict) else {}
     return {name: " ".join(text.split()) for name, text in named.items() if isinstance(text, str)}
 

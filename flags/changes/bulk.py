@@ -18,22 +18,22 @@ from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
 from flags.changes import references, segment_changes
-from flags.changes.documents import (
+from flags.changes.driven_rules import (
+    require_driven_rule_kept,
+    require_driven_variants_kept,
+    require_not_driven,
+    with_driven_rule,
+)
+from flags.changes.flag_rows import (
     FlagChange,
     Origin,
     Stamp,
     States,
     change_flag,
     common_values,
-    documents,
+    flags_as_json,
     new_flag,
     statements,
-)
-from flags.changes.driven_rules import (
-    require_driven_rule_kept,
-    require_driven_variants_kept,
-    require_not_driven,
-    with_driven_rule,
 )
 from flags.changes.properties import OFF, Values, differing, in_environment, validate, values_of
 from flags.models import Flag, FlagTag, Segment
@@ -72,7 +72,7 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The change of one flag or segment, with the documents of the change log. `before` is None if it is new."""
+    """The change of one flag or segment, with the JSON of the change log. `before` is None if it is new."""
 
     kind: str
     key: str
@@ -139,7 +139,7 @@ def prepare(
     or DomainError `experiment_locked`.
     """
     environments = {environment.key: environment for environment in Environment.objects.all()}
-    existing = documents([entry.key for entry in flags])
+    existing = flags_as_json([entry.key for entry in flags])
     completed = {entry.key: _with_driven_rule(entry, existing.get(entry.key)) for entry in flags}
     changed_segments = _changed_segments(segments, basis)
     first = Stamp(basis.at, basis.next_revision() + len(changed_segments))
@@ -198,7 +198,7 @@ def _write_selected(
 ) -> None:
     def prepare_selected(basis: Basis) -> Write:
         here = environment.key
-        current = [entry_of(document, here, here) for _, document in documents(keys).values()]
+        current = [entry_of(document, here, here) for _, document in flags_as_json(keys).values()]
         return prepare(basis, flags=[change(entry) for entry in current])
 
     write_prepared(prepare_selected, **common)  # type: ignore[arg-type]  # the actor, the time, the reason and a dry run
@@ -224,7 +224,7 @@ def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence
     changed: list[_ChangedSegment] = []
     for entry in entries:
         segment = existing.get(entry.key)
-        before = None if segment is None else segment_changes.document(segment)
+        before = None if segment is None else segment_changes.segment_as_json(segment)
         stamp = Stamp(basis.at, basis.next_revision() + len(changed))
         has_other_members = False
         if segment is None:
@@ -234,7 +234,7 @@ def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence
             has_other_members = segment_changes.has_other_members(new)
         else:
             continue
-        after = segment_changes.document(segment)
+        after = segment_changes.segment_as_json(segment)
         changed.append(_ChangedSegment(entry, segment, before, after, has_other_members))
     return changed
 

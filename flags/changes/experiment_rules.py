@@ -15,9 +15,9 @@ from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment
 from flags.changes import references
-from flags.changes.documents import Stamp, change_flag, document, state_values, with_state
 from flags.changes.driven_rules import Rules, driving_experiment, locked_rules, own_rules
 from flags.changes.flag_changes import KIND, get_flag
+from flags.changes.flag_rows import Stamp, change_flag, flag_as_json, state_values, with_state
 from flags.changes.properties import in_environment, validate, values_of
 from flags.engine.bucketing import BUCKETS, Number, threshold
 from flags.models import Flag
@@ -92,7 +92,7 @@ def switch_on(log: Writing, *, key: str, environment: Environment) -> None:
 
 
 def document_with_rule(*, key: str, environment: Environment, rule: Document, position: int = 0) -> Document:
-    """Return the document that the engine would read after `put_rule`, which raises the same."""
+    """Return the JSON that the engine would read after `put_rule`, which raises the same."""
     flag = _flag(key, environment)
     _, after = _changed(flag, environment, _rules_with(flag, environment, rule, position))
     return in_environment(after, environment.key)
@@ -108,14 +108,14 @@ def document_shipped(
     holdback: Number = 0,
     ship_to: ShipTo = ShipTo.AUDIENCE,
 ) -> Document:
-    """Return the document that the engine would read after `ship`, which raises the same, with the flag switched on."""
+    """Return the JSON that the engine would read after `ship`, which raises the same, with the flag switched on."""
     flag = _flag(key, environment)
     rules = _rules_shipped(flag, experiment, winner, control, holdback, ship_to)
     return _document_switched_on(flag, environment, rules)
 
 
 def document_switched_on(*, key: str, environment: Environment) -> Document:
-    """Return the document that the engine would read after `switch_on`, which raises the same."""
+    """Return the JSON that the engine would read after `switch_on`, which raises the same."""
     flag = _flag(key, environment)
     return _document_switched_on(flag, environment, flag.rules)
 
@@ -188,7 +188,7 @@ def _write(log: Writing, flag: Flag, environment: Environment, rules: Rules, *, 
     enabled = flag.enabled if enabled is None else enabled
     if is_same(flag.rules, list(rules)) and flag.enabled is enabled:
         return
-    before = document(flag)
+    before = flag_as_json(flag)
     state, _ = _changed(flag, environment, rules, enabled=enabled)
     stamp = Stamp(log.at, log.next_revision())
     changed = change_flag(flag, before, {}, {environment.key: state}, stamp)
@@ -213,8 +213,8 @@ def _rules_with(flag: Flag, environment: Environment, rule: Document, position: 
 def _changed(
     flag: Flag, environment: Environment, rules: Rules, *, enabled: bool | None = None
 ) -> tuple[Document, Document]:
-    """Return the state of a flag with these rules, and the document of the flag. Raises ValidationFailed."""
-    before = document(flag)
+    """Return the state of a flag with these rules, and the JSON of the flag. Raises ValidationFailed."""
+    before = flag_as_json(flag)
     changes = {"rules": list(rules), "enabled": flag.enabled if enabled is None else enabled}
     try:
         state = state_values(validate(flag.key, {**values_of(before, environment.key), **changes}))

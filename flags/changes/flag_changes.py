@@ -14,8 +14,8 @@ from config.errors import Detail, DomainError, ErrorCode
 from config.models import Environment
 from config.slugs import check_key, is_key
 from flags.changes import driven_rules, references
-from flags.changes.documents import KIND as KIND
-from flags.changes.documents import (
+from flags.changes.flag_rows import KIND as KIND
+from flags.changes.flag_rows import (
     Stamp,
     change_flag,
     common_values,
@@ -24,7 +24,7 @@ from flags.changes.documents import (
     state_values,
     with_state,
 )
-from flags.changes.documents import document as document
+from flags.changes.flag_rows import flag_as_json as flag_as_json
 from flags.changes.properties import (
     NEW,
     OFF,
@@ -117,11 +117,11 @@ def switch_flag(
 
 
 def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any]) -> Document:
-    """Return the document that the engine would read after an update, which is not written.
+    """Return the JSON that the engine would read after an update, which is not written.
 
     Raises what `update_flag` would raise.
     """
-    before = document(get_flag(key, environment))
+    before = flag_as_json(get_flag(key, environment))
     values = _validated(before, values_of(before, environment.key), changes)
     decided = with_decisive_values(before, values)
     after = in_environment(with_state(decided, environment.key, state_values(values)), environment.key)
@@ -130,7 +130,7 @@ def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any
 
 
 def check_new(*, key: str, environment: Environment, values: Mapping[str, Any]) -> Document:
-    """Return the document that the engine would read after a flag was created, which is not written.
+    """Return the JSON that the engine would read after a flag was created, which is not written.
 
     Raises what `create_flag` would raise for these values. The key may be taken.
     """
@@ -164,7 +164,7 @@ def archive_flag(
 
 def require_archivable(flag: Flag, environment: Environment) -> None:
     """Raise DomainError if an experiment drives the flag, if it is on in another environment, or if it is needed."""
-    driven_rules.require_not_driven(document(flag), "archive")
+    driven_rules.require_not_driven(flag_as_json(flag), "archive")
     _require_off_elsewhere(flag, environment)
     references.require_not_needed(flag, "archive", but_archived=True)
 
@@ -183,7 +183,7 @@ def restore_flag(
         if flag.archived_at is None:
             return flag
         restored = _set_archived(log, flag, environment, None)
-        references.check_flag(in_environment(document(restored), environment.key))
+        references.check_flag(in_environment(flag_as_json(restored), environment.key))
         return restored
 
 
@@ -203,17 +203,17 @@ def delete_flag(
     """
     with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         _require_off_elsewhere(flag, environment)
-        remove(log, flag, document(flag))
+        remove(log, flag, flag_as_json(flag))
 
 
 def require_deletable(flag: Flag, environment: Environment) -> None:
     """Raise DomainError if the flag is on in another environment, if an experiment drives it, or if it is needed."""
     _require_off_elsewhere(flag, environment)
-    _require_removable(flag, document(flag))
+    _require_removable(flag, flag_as_json(flag))
 
 
 def remove(log: Writing, flag: Flag, before: Document) -> None:
-    """Delete a flag, given with its document, wherever it is on. Raises DomainError if it is driven or needed."""
+    """Delete a flag, given with its JSON, wherever it is on. Raises DomainError if it is driven or needed."""
     _require_removable(flag, before)
     flag_id = flag.pk
     flag.delete()
@@ -237,7 +237,7 @@ def _accepted(key: str, values: Mapping[str, Any], details_of_key: list[Detail] 
 
 def change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
     """Merge `changes` into a flag and append its change, as `update_flag` does."""
-    before = document(flag)
+    before = flag_as_json(flag)
     old = values_of(before, environment.key)
     values = _validated(before, old, changes)
     new = differing(values, old)
@@ -271,7 +271,7 @@ def _validated(before: Document, old: Values, changes: Mapping[str, Any]) -> Val
 
 def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:
     stamp = Stamp(log.at, log.next_revision())
-    changed = change_flag(flag, document(flag), {"archived_at": moment}, {}, stamp)
+    changed = change_flag(flag, flag_as_json(flag), {"archived_at": moment}, {}, stamp)
     changed.save({})
     changed.append_to(log)
     return get_flag(flag.key, environment)

@@ -19,7 +19,7 @@ from config.models import Environment, Source
 from config.slugs import check_name
 from config.timestamps import format_timestamp
 from flags.changes.bulk import switch_flags
-from flags.changes.documents import documents
+from flags.changes.flag_rows import flags_as_json
 from flags.models import Flag, KillSwitch
 
 KIND = "kill_switch"
@@ -70,7 +70,7 @@ def revoke_kill_switch(switch: KillSwitch, *, actor: Actor, now: datetime, reaso
         return switch if switch.revoked_at else _save(log, switch, {"revoked_at": log.at})
 
 
-def document(switch: KillSwitch) -> Document:
+def kill_switch_as_json(switch: KillSwitch) -> Document:
     """Return the kill switch as the change log keeps it: everything but its hash."""
     return {
         "id": str(switch.pk),
@@ -111,7 +111,7 @@ def pull(switch: KillSwitch, flags: Collection[str], *, actor: Actor, now: datet
         message = f"This kill switch does not name the flag {others[0]}; it names {', '.join(switch.flags)}."
         raise ValidationFailed([Detail("flags", DetailCode.UNKNOWN_REFERENCE, message)])
     environment = switch.environment.key
-    states = {key: document["states"].get(environment, {}) for key, (_, document) in documents(flags).items()}
+    states = {key: as_json["states"].get(environment, {}) for key, (_, as_json) in flags_as_json(flags).items()}
     pulled = Pulled(
         switched_off=[key for key in flags if key in states and states[key].get("enabled")],
         already_off=[key for key in flags if key in states and not states[key].get("enabled")],
@@ -129,10 +129,10 @@ def _current(switch: KillSwitch) -> KillSwitch:
 
 
 def _save(log: Writing, switch: KillSwitch, values: Mapping[str, Any]) -> KillSwitch:
-    before = document(switch)
+    before = kill_switch_as_json(switch)
     for name, value in values.items():
         setattr(switch, name, value)
-    if document(switch) != before:
+    if kill_switch_as_json(switch) != before:
         switch.version = log.next_revision()
         switch.save(update_fields=[*values, "version"])
         _append(log, switch, before)
@@ -140,7 +140,7 @@ def _save(log: Writing, switch: KillSwitch, values: Mapping[str, Any]) -> KillSw
 
 
 def _append(log: Writing, switch: KillSwitch, before: Document | None) -> None:
-    where, after = switch.environment.key, document(switch)
+    where, after = switch.environment.key, kill_switch_as_json(switch)
     log.append(KIND, object_id=switch.pk, key=switch.name, environment=where, before=before, after=after)
 
 

@@ -72,7 +72,7 @@ def _closure(
 
 def _documents(then: ChangeQuerySet, kind: str, keys: Iterable[str]) -> Iterable[tuple[str, Document]]:
     if kind == segment_changes.KIND:
-        return segment_changes.documents_in(then, list(keys)).items()
+        return segment_changes.segments_in_log(then, list(keys)).items()
     newest = then.filter(kind=kind, key__in=keys).order_by().values("key").annotate(newest=Max("revision"))
     changes_of_then = Change.objects.filter(revision__in=newest.values("newest"), after__isnull=False)
     return changes_of_then.values_list("key", "after")

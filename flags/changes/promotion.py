@@ -13,7 +13,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Environment
 from flags.changes import bulk
 from flags.changes.bulk import FlagEntry, Written
-from flags.changes.documents import documents
+from flags.changes.flag_rows import flags_as_json
 from flags.validation.shapes import check_distinct
 
 
@@ -67,7 +67,7 @@ def _require_all(keys: Sequence[str], chosen: Sequence[Document]) -> None:
 
 
 def _entries(keys: Sequence[str] | None, source: str, target: str) -> Sequence[FlagEntry]:
-    chosen = [document for _, document in documents(keys).values()]
+    chosen = [document for _, document in flags_as_json(keys).values()]
     if keys is None:
         chosen = [document for document in chosen if "archivedAt" not in document]
     _require_all(keys or (), chosen)

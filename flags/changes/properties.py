@@ -52,14 +52,14 @@ OFF: Document = {"enabled": False, "rules": []}
 NEW: Values = {"description": "", **OFF, **{name: property_.none for name, property_ in PROPERTIES.items()}}
 
 
-def common_document(flag: Flag, tags: list[str]) -> Document:
+def common_as_json(flag: Flag, tags: list[str]) -> Document:
     """Return what all environments share of a flag, as the change log has it. It takes no query."""
     own = {"id": str(flag.pk), "key": flag.key, "description": flag.description}
     return {**own, **_stored_document(flag, _IN_COLUMNS, tags=tags)}
 
 
-def evaluated_document(flag: Flag) -> Document:
-    """Return the part of `common_document` that evaluation needs."""
+def evaluated_as_json(flag: Flag) -> Document:
+    """Return the part of `common_as_json` that evaluation needs."""
     return {"key": flag.key, **_stored_document(flag, _EVALUATED)}
 
 

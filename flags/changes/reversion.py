@@ -24,9 +24,9 @@ from config.documents import Document
 from config.models import Change, Environment
 from flags.changes import bulk, flag_changes, segment_changes
 from flags.changes.bulk import FlagEntry, SegmentEntry
-from flags.changes.documents import Origin, common_values, documents, with_states
 from flags.changes.driven_rules import with_driven_rule
 from flags.changes.flag_changes import get_flag
+from flags.changes.flag_rows import Origin, common_values, flags_as_json, with_states
 from flags.changes.properties import OFF, values_of
 from flags.changes.segment_changes import get_segment
 from flags.models import Flag, Segment
@@ -45,7 +45,7 @@ class Flags(Reversible):
     is_environmental = True
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
-        found = documents([change.key for change in changes])
+        found = flags_as_json([change.key for change in changes])
         return [found[change.key][1] if change.key in found else None for change in changes]
 
     def put_back(self, before: Document, after: Document, now: Document) -> Document | None:
@@ -60,7 +60,7 @@ class Flags(Reversible):
             bulk.prepare(log, flags=[bulk.validate_entry(_flag_entry(target)) for target in targets]).write(log)
 
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
-        found = documents([change.key for change in changes])
+        found = flags_as_json([change.key for change in changes])
         for change in changes:
             flag_changes.remove(log, *found[change.key])
 
@@ -90,7 +90,9 @@ class Segments(Reversible):
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
         found = _segments(changes)
-        return [segment_changes.document(found[change.key]) if change.key in found else None for change in changes]
+        return [
+            segment_changes.segment_as_json(found[change.key]) if change.key in found else None for change in changes
+        ]
 
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
         with refusing_by_cause(self.noun, [target.change.key for target in targets]):
@@ -101,7 +103,7 @@ class Segments(Reversible):
             segment_changes.remove(log, segment)
 
     def version(self, key: str, revision: int, environment: Environment | None) -> Document | None:
-        return segment_changes.document_at(key, revision)
+        return segment_changes.segment_at(key, revision)
 
     def edit(self, log: Writing, target: Document, environment: Environment | None) -> None:
         segment_changes.change(log, get_segment(target["key"]), segment_changes.values_of(target))
@@ -127,7 +129,7 @@ def revert_flag(
     """
     read = partial(get_flag, key, environment)
     with changing(read, if_match, actor=actor, now=now, reason=reason) as (log, flag):
-        revert(log, flag_changes.KIND, flag_changes.document(flag), revision, environment)
+        revert(log, flag_changes.KIND, flag_changes.flag_as_json(flag), revision, environment)
         return read()
 
 
@@ -137,7 +139,7 @@ def revert_segment(
     """Restore a segment to a revision of its history. Raises as `revert_flag` does."""
     read = partial(get_segment, key)
     with changing(read, if_match, actor=actor, now=now, reason=reason) as (log, segment):
-        revert(log, segment_changes.KIND, segment_changes.document(segment), revision)
+        revert(log, segment_changes.KIND, segment_changes.segment_as_json(segment), revision)
         return read()
 
 

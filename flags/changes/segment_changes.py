@@ -18,7 +18,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet, kinds_of
 from config.slugs import check_description, check_key, is_key
 from flags.changes import references
-from flags.changes.documents import Stamp
+from flags.changes.flag_rows import Stamp
 from flags.models import Segment
 from flags.validation.parsing import MAX_USER_IDS, parse_segment
 from flags.validation.rules import check_user_ids
@@ -51,8 +51,8 @@ def create_segment(*, key: str, actor: Actor, now: datetime, reason: str = "", *
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
         segment = new_segment(key, accepted, Stamp(log.at, log.next_revision()))
         segment.save(force_insert=True)
-        references.check_segment(document(segment))
-        log.append(KIND, object_id=segment.pk, key=key, before=None, after=document(segment))
+        references.check_segment(segment_as_json(segment))
+        log.append(KIND, object_id=segment.pk, key=key, before=None, after=segment_as_json(segment))
         return segment
 
 
@@ -72,13 +72,13 @@ def update_segment(
 
 def change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segment:
     """Merge `changes` into a segment and append its change, as `update_segment` does."""
-    before = document(segment)
+    before = segment_as_json(segment)
     values = validate(segment.key, changes, to={name: getattr(segment, name) for name in _NEW})
     new = _save(segment, values, Stamp(log.at, log.next_revision()))
     if new:
         if "conditions" in new:
-            references.check_segment(document(segment))
-        log.append(KIND, object_id=segment.pk, key=segment.key, before=before, after=document(segment))
+            references.check_segment(segment_as_json(segment))
+        log.append(KIND, object_id=segment.pk, key=segment.key, before=before, after=segment_as_json(segment))
         announce(log, [segment.key] if has_other_members(new) else [])
     return segment
 
@@ -91,7 +91,7 @@ def delete_segment(*, key: str, actor: Actor, now: datetime, if_match: str | Non
 
 def remove(log: Writing, segment: Segment) -> None:
     references.require_segment_not_needed(segment)
-    before, segment_id = document(segment), segment.pk
+    before, segment_id = segment_as_json(segment), segment.pk
     segment.delete()
     log.append(KIND, object_id=segment_id, key=segment.key, before=before, after=None)
 
@@ -160,10 +160,10 @@ class Members:
         return [*(user for user in user_ids if user not in moved), *self.added]
 
 
-def documents_in(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Document]:
+def segments_in_log(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Document]:
     """Return, by key, the segments as the log leaves them, or a part of it from its beginning on.
 
-    That is the newest whole document of each, and what has come and gone since.
+    That is the newest whole JSON of each, and what has come and gone since.
     """
     newest = log.filter(kind=KIND, key__in=keys).order_by().values("key").annotate(newest=Max("revision"))
     whole = {change.key: change for change in Change.objects.filter(revision__in=newest.values("newest"))}
@@ -173,16 +173,16 @@ def documents_in(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Docume
         later = log.filter(kind=MEMBERS_KIND, key__in=documents.keys(), revision__gt=oldest).order_by("revision")
         for change in later.iterator(chunk_size=10):
             if change.revision > whole[change.key].revision:
-                document = documents[change.key]
-                user_ids = Members.of(change).applied_to(document["userIds"])
-                documents[change.key] = {**document, "userIds": user_ids}
+                as_json = documents[change.key]
+                user_ids = Members.of(change).applied_to(as_json["userIds"])
+                documents[change.key] = {**as_json, "userIds": user_ids}
     return documents
 
 
-def document_at(key: str, revision: int) -> Document | None:
+def segment_at(key: str, revision: int) -> Document | None:
     """Return the segment as it was after a revision of its history; None if there was none, or no such revision."""
     own = Change.objects.of_key(KIND, key).filter(revision__lte=revision)
-    return documents_in(own, [key]).get(key) if own.filter(revision=revision).exists() else None
+    return segments_in_log(own, [key]).get(key) if own.filter(revision=revision).exists() else None
 
 
 def changed_since(keys: Collection[str], revision: int) -> list[str]:
@@ -202,7 +202,7 @@ def announce(log: Writing, keys: Sequence[str]) -> None:
         references.segments_changed.send(sender=Segment, log=log, segments=keys)
 
 
-def document(segment: Segment) -> Document:
+def segment_as_json(segment: Segment) -> Document:
     """Return the whole segment, as the change log has it."""
     return {
         "id": str(segment.pk),
@@ -213,8 +213,8 @@ def document(segment: Segment) -> Document:
     }
 
 
-def _membership(document: Document | None) -> Document:
-    return {name: (document or {}).get(name, []) for name in ("conditions", "userIds")}
+def _membership(as_json: Document | None) -> Document:
+    return {name: (as_json or {}).get(name, []) for name in ("conditions", "userIds")}
 
 
 def new_segment(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
@@ -244,9 +244,9 @@ def _save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[
     return new
 
 
-def values_of(document: Document) -> Mapping[str, Any]:
-    """Return the values of a segment from its document."""
-    return {name: document[_NAMES.get(name, name)] for name in _NEW}
+def values_of(as_json: Document) -> Mapping[str, Any]:
+    """Return the values of a segment from its JSON."""
+    return {name: as_json[_NAMES.get(name, name)] for name in _NEW}
 
 
 def validate(

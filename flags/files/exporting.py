@@ -10,8 +10,8 @@ from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from flags.changes import segment_changes
-from flags.changes.documents import documents
 from flags.changes.driven_rules import own_rules
+from flags.changes.flag_rows import flags_as_json
 from flags.changes.properties import OFF
 from flags.files import VERSION
 from flags.models import Segment
@@ -42,7 +42,7 @@ def content_of_file(keys: Sequence[str] = (), environments: Sequence[Environment
 
 
 def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Document:
-    flags_by_key = documents(keys or None)
+    flags_by_key = flags_as_json(keys or None)
     if missing := [key for key in keys if key not in flags_by_key]:
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {', '.join(map(repr, missing))}.")
     environment_keys = sorted(environment.key for environment in environments)
@@ -50,7 +50,11 @@ def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Docume
     rows = Segment.objects.order_by("key")
     if keys:
         rows = rows.filter(key__in=_segments_referred_to(flags))
-    return {"version": VERSION, "segments": [_segment(segment_changes.document(row)) for row in rows], "flags": flags}
+    return {
+        "version": VERSION,
+        "segments": [_segment(segment_changes.segment_as_json(row)) for row in rows],
+        "flags": flags,
+    }
 
 
 def _flag(document: Document, environment_keys: Sequence[str]) -> Document:

@@ -20,9 +20,9 @@ DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
     Environment: (environments.KIND, environments.document),
     ApiKey: (api_keys.KIND, api_keys.document),
     Webhook: (webhooks.KIND, webhooks.document),
-    Flag: (flag_changes.KIND, flag_changes.document),
-    KillSwitch: (kill_switches.KIND, kill_switches.document),
-    Segment: (segment_changes.KIND, segment_changes.document),
+    Flag: (flag_changes.KIND, flag_changes.flag_as_json),
+    KillSwitch: (kill_switches.KIND, kill_switches.kill_switch_as_json),
+    Segment: (segment_changes.KIND, segment_changes.segment_as_json),
     Metric: (metrics.KIND, metrics.document),
     Experiment: (lifecycle.KIND, lifecycle.document),
 }

@@ -23,8 +23,8 @@ from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment
 from experiments.models.documents import document
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
-from flags.changes.documents import document as flag_document
 from flags.changes.flag_changes import delete_flag, get_flag, update_flag
+from flags.changes.flag_rows import flag_as_json as flag_document
 from flags.changes.segment_changes import create_segment, get_segment, update_segment
 from tests.conftest import ACTOR
 from tests.experiments.lifecycle.shipping import flag_rules

@@ -18,8 +18,8 @@ from experiments.lifecycle.new_phase import open_phase
 from experiments.models import DailySums, DayValue, Experiment, Exposure, ResultState, UserValue, VariantSums
 from experiments.models.documents import document
 from experiments.results.analyse import VariantResult, compute_results
-from flags.changes.documents import document as flag_document
 from flags.changes.flag_changes import get_flag, update_flag
+from flags.changes.flag_rows import flag_as_json as flag_document
 from tests.conftest import ACTOR
 from tests.experiments.lifecycle.shipping import OWN, flag_rules
 from tests.experiments.lifecycle.undos import DRIVING, LATER, START, attempted, begin, buy, refused, see, start, undo

@@ -13,7 +13,7 @@ from config.access.environments import create_environment
 from config.change_log.writing import writing
 from config.models import Change, Environment
 from flags.changes.experiment_rules import put_rule
-from flags.changes.flag_changes import create_flag, document, update_flag
+from flags.changes.flag_changes import create_flag, flag_as_json, update_flag
 from flags.models import Flag
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
 from tests.admin import answer as answer_question
@@ -53,7 +53,7 @@ def confirmed(response: Any, **edits: str) -> dict[str, Any]:
 
 
 def on_in(key: str, environment: str) -> bool:
-    return bool(document(Flag.objects.get(key=key))["states"][environment]["enabled"])
+    return bool(flag_as_json(Flag.objects.get(key=key))["states"][environment]["enabled"])
 
 
 def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: AdminClient) -> None:

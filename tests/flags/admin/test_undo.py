@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from config.access.environments import update_environment
 from config.models import Change, Environment, ReasonSetting, Source
-from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
+from flags.changes.flag_changes import create_flag, flag_as_json, get_flag, update_flag
 from flags.changes.segment_changes import create_segment, delete_segment, get_segment, update_segment
 from flags.models import Flag, Segment
 from tests.admin import answer, filled, messages_of, revision, sign_in, text_of
@@ -118,21 +118,21 @@ def test_undo__leaves_what_others_changed_elsewhere(flag: Flag, production: Envi
 
 def test_form__undone__puts_all_of_its_values_back(flag: Flag, production: Environment) -> None:
     variants = [{"key": "a", "value": "x"}, {"key": "b", "value": "y"}]
-    client, then, page = sign_in(), document(flag), address("change", flag)
+    client, then, page = sign_in(), flag_as_json(flag), address("change", flag)
     edits = {"rules": "[]", "description": "New", "tags": "a, b", "type": "string", "variants": json.dumps(variants)}
     assert client.post(page, filled(client, page, expires_at="2030-01-01T00:00", **edits)).status_code == 302
-    assert document(get_flag("f", production)) != then
+    assert flag_as_json(get_flag("f", production)) != then
     assert said(undo(client)) == GONE
-    assert document(get_flag("f", production)) == then
+    assert flag_as_json(get_flag("f", production)) == then
 
 
 @pytest.mark.parametrize("page", ["archive", "delete"])
 def test_archiving_and_deleting__are_undone(flag: Flag, production: Environment, page: str) -> None:
     update_flag(key="f", environment=production, changes={"enabled": True, "tags": ["a"]}, actor=ACTOR, now=NOON)
-    then, client = document(get_flag("f", production)), sign_in()
+    then, client = flag_as_json(get_flag("f", production)), sign_in()
     client.post(address(page, flag), {"opened_in": "production"})
     assert said(undo(client)) == GONE
-    assert document(get_flag("f", production)) == then
+    assert flag_as_json(get_flag("f", production)) == then
     assert get_flag("f", production).created_at == flag.created_at
     assert Change.objects.of("flag", flag.pk).count() == 4
 

@@ -10,7 +10,7 @@ from config.timestamps import format_timestamp
 from flags.changes.flag_changes import (
     archive_flag,
     delete_flag,
-    document,
+    flag_as_json,
     get_flag,
     restore_flag,
     update_flag,
@@ -34,12 +34,12 @@ def test_archive__flag__is_archived_in_all_environments_with_its_states(
 
 
 def test_archive__then_restore__leaves_the_flag_as_it_was(flag: Flag, production: Environment) -> None:
-    before = document(flag)
+    before = flag_as_json(flag)
     archive_flag(key="a", environment=production, **WRITE)
     restored = restore_flag(key="a", environment=production, **WRITE)
 
     assert restored.archived_at is None
-    assert document(restored) == before
+    assert flag_as_json(restored) == before
 
 
 def test_archive_and_restore__already_so__writes_nothing(flag: Flag, production: Environment) -> None:

@@ -12,7 +12,7 @@ from config.models import Environment
 from flags.changes import bulk, flag_changes
 from flags.changes import experiment_rules as driving
 from flags.changes.bulk import FlagEntry
-from flags.changes.documents import common_values, documents
+from flags.changes.flag_rows import common_values, flags_as_json
 from flags.changes.promotion import promote
 from flags.changes.properties import values_of
 from flags.changes.reversion import revert_flag
@@ -82,7 +82,7 @@ def imported(log: Writing, environment: Environment, **more: Any) -> None:
             states={environment.key: {"enabled": True, "rules": more.get("rules", [])}},
             is_archived=more.get("is_archived", False),
         )
-        for at, (key, (_, document)) in enumerate(documents().items())
+        for at, (key, (_, document)) in enumerate(flags_as_json().items())
     ]
     bulk.prepare(log, flags=entries).write(log)
 

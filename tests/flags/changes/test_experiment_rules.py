@@ -23,7 +23,7 @@ def test_put_rule__flag_with_rules__comes_first_and_is_reported_by_one_change(
     assert rules_of(production) == [RULE, HALF]
     change = Change.objects.get(revision=before + 1)
     assert (change.kind, change.key, change.environment, change.actor) == ("flag", "f", "production", ACTOR.name)
-    assert change.after == flag_changes.document(flag_changes.get_flag("f", production))
+    assert change.after == flag_changes.flag_as_json(flag_changes.get_flag("f", production))
     assert revision() == before + 1
 
 

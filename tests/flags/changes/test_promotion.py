@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from config.access.environments import create_environment
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment, Scope
-from flags.changes.flag_changes import archive_flag, create_flag, document, update_flag
+from flags.changes.flag_changes import archive_flag, create_flag, flag_as_json, update_flag
 from flags.changes.promotion import fingerprint, promote
 from flags.changes.segment_changes import create_segment
 from flags.models import Flag
@@ -27,7 +27,7 @@ OFF: dict[str, Any] = {"enabled": False, "rules": []}
 
 
 def states(key: str) -> dict[str, Any]:
-    states: dict[str, Any] = document(Flag.objects.get(key=key))["states"]
+    states: dict[str, Any] = flag_as_json(Flag.objects.get(key=key))["states"]
     return states
 
 
@@ -89,10 +89,10 @@ def test_promote__named__writes_only_these_and_archived_ones_too(production: Env
 def test_promote__what_is_common__stays(production: Environment, staging: Environment) -> None:
     create_flag(key="base", environment=production, enabled=True, **WRITE)
     create_flag(key="full", environment=staging, description="d", enabled=True, rules=HALF, **EVERYTHING, **WRITE)
-    before = document(Flag.objects.get(key="full"))
+    before = flag_as_json(Flag.objects.get(key="full"))
     promote(source=staging, target=production, keys=["full"], **WRITE)
 
-    assert document(Flag.objects.get(key="full")) == {
+    assert flag_as_json(Flag.objects.get(key="full")) == {
         **before,
         "states": {**before["states"], "production": before["states"]["staging"]},
     }

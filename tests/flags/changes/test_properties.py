@@ -10,7 +10,7 @@ from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from flags.changes.flag_changes import (
     create_flag,
-    document,
+    flag_as_json,
     get_flag,
     update_flag,
 )
@@ -86,7 +86,7 @@ def test_write__unacceptable_property__names_it_and_changes_nothing(flag: Flag, 
         for refused in (created, updated):
             assert (refused.value.details[0].field, refused.value.details[0].code) == (field, code)
         assert revision() == before
-        assert document(get_flag("a", production)) == document(flag)
+        assert flag_as_json(get_flag("a", production)) == flag_as_json(flag)
 
 
 def test_write__name_that_a_flag_does_not_have__is_a_mistake_of_the_program(production: Environment) -> None:

@@ -14,8 +14,8 @@ from flags.changes.segment_changes import (
     change_members,
     create_segment,
     delete_segment,
-    document,
     get_segment,
+    segment_as_json,
     update_segment,
 )
 from flags.models import Segment
@@ -78,7 +78,7 @@ def test_write__unacceptable__names_every_field_and_changes_nothing(segment: Seg
         for refused in (created, updated):
             assert [detail.field for detail in refused.value.details] == fields
         assert revision() == before
-        assert document(get_segment("beta")) == document(segment)
+        assert segment_as_json(get_segment("beta")) == segment_as_json(segment)
 
 
 def test_create__not_a_key__is_refused(db: None) -> None:
@@ -115,7 +115,7 @@ def test_update__some_of_it__leaves_the_rest(segment: Segment) -> None:
     change = Change.objects.latest("revision")
     assert (updated.description, updated.conditions, updated.user_ids) == ("B", PRO, ["u3"])
     assert (updated.updated_at, updated.version) == (later, change.revision)
-    assert (change.before, change.after) == (document(segment), {**document(segment), "userIds": ["u3"]})
+    assert (change.before, change.after) == (segment_as_json(segment), {**segment_as_json(segment), "userIds": ["u3"]})
     assert change.reason == "Moved"
 
 
@@ -142,12 +142,12 @@ def test_update_and_delete__stale_version__are_refused_and_change_nothing(segmen
 
 def test_revert__earlier_revision__brings_back_what_was_with_a_reason(segment: Segment) -> None:
     change_members(key="beta", add=["u3"], **WRITE)
-    then, listed = revision(), document(get_segment("beta"))
+    then, listed = revision(), segment_as_json(get_segment("beta"))
     change_members(key="beta", remove=["u1"], **WRITE)
     update_segment(key="beta", changes={"description": "C", "conditions": []}, **WRITE)
     reverted = revert_segment(key="beta", revision=then, reason="Too early", **WRITE)
 
-    assert document(reverted) == listed == document(get_segment("beta"))
+    assert segment_as_json(reverted) == listed == segment_as_json(get_segment("beta"))
     assert Change.objects.latest("revision").reason == "Too early"
 
 

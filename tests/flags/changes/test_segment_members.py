@@ -19,9 +19,9 @@ from flags.changes.segment_changes import (
     change_members,
     create_segment,
     delete_segment,
-    document,
-    documents_in,
     get_segment,
+    segment_as_json,
+    segments_in_log,
     update_segment,
 )
 from flags.models import Segment
@@ -50,12 +50,12 @@ def test_members__random_edits__history_past_and_snapshots_agree_with_the_whole(
             continue
         rows = Segment.objects.order_by("key")
         compiled.apply(list(Change.objects.since(before)))
-        seen.append((at, {row.key: document(row) for row in rows}))
-        stored = {row.key: _shown(document(row)) for row in rows}
+        seen.append((at, {row.key: segment_as_json(row) for row in rows}))
+        stored = {row.key: _shown(segment_as_json(row)) for row in rows}
         assert {key: _shown(found) for key, found in _segments().items()} == stored
     assert {row.kind for row in Change.objects.filter(at__gte=START)} == {KIND, MEMBERS_KIND}
     for at, documents in seen:
-        assert documents_in(Change.objects.as_of(at), ["a", "b", "c"]) == documents
+        assert segments_in_log(Change.objects.as_of(at), ["a", "b", "c"]) == documents
 
 
 def _edit(chance: Random, with_key: dict[str, Any]) -> None:
@@ -101,8 +101,8 @@ def test_members__of_a_large_segment__leave_an_entry_of_their_own_size(productio
     [entry] = describe_changes([change], "production")
     assert entry["object"]["kind"] == "segment"
     assert entry["changes"] == [{"field": "userIds", "added": ["ada"], "removed": ["user-7"]}]
-    [found] = documents_in(Change.objects.all(), ["a"]).values()
-    assert found == document(get_segment("a"))
+    [found] = segments_in_log(Change.objects.all(), ["a"]).values()
+    assert found == segment_as_json(get_segment("a"))
 
 
 def test_members__added_to_a_segment_of_a_flag__are_served_at_once_and_as_of_then(api: Any) -> None:

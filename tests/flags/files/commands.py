@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from config.models import Change
-from flags.changes.flag_changes import document
+from flags.changes.flag_changes import flag_as_json
 from flags.models import Flag
 from tests.conftest import ACTOR, NOON
 
@@ -39,5 +39,5 @@ def revision() -> int:
 
 
 def states(key: str) -> dict[str, Any]:
-    found: dict[str, Any] = document(Flag.objects.get(key=key))["states"]
+    found: dict[str, Any] = flag_as_json(Flag.objects.get(key=key))["states"]
     return found

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from config.models import Environment
-from flags.changes.documents import documents
 from flags.changes.flag_changes import create_flag
+from flags.changes.flag_rows import flags_as_json
 from flags.changes.segment_changes import create_segment
 from flags.files import exporting
 from flags.models import Segment
@@ -54,11 +54,11 @@ def test_export__rule_that_an_experiment_left__has_its_parts_in_order(production
 
 def test_export__others_write_meanwhile__is_of_one_moment(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     def read_and_let_others_write(*arguments: Any) -> Any:
-        found = documents(*arguments)
+        found = flags_as_json(*arguments)
         threads.start(partial(create_segment, key="meanwhile", **WRITE)).result(SECONDS)
         return found
 
-    monkeypatch.setattr(exporting, "documents", read_and_let_others_write)
+    monkeypatch.setattr(exporting, "flags_as_json", read_and_let_others_write)
     assert "meanwhile" not in run("export_flags")
     assert Segment.objects.filter(key="meanwhile").exists()
 

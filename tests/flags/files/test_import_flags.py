@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 from config import snapshot as system
 from config.models import Change, Environment
-from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
+from flags.changes.flag_changes import create_flag, flag_as_json, get_flag, update_flag
 from flags.models import Flag, FlagState, Segment
 from flags.snapshot import configuration
 from tests.flags.changes.writing import HALF
@@ -63,7 +63,7 @@ def test_import__into_an_empty_database__makes_the_same(everything: None, folder
 def test_import__flag__becomes_exactly_what_the_file_says(everything: None, file: Any) -> None:
     printed_lines = run("import_flags", file([{"key": "full", "tags": ["new"], "environments": {"production": OFF}}]))
 
-    assert document(Flag.objects.get(key="full")) == {
+    assert flag_as_json(Flag.objects.get(key="full")) == {
         "id": str(Flag.objects.get(key="full").pk),
         "key": "full",
         "description": "",

@@ -1,4 +1,4 @@
-"""The rows of a flag and its document: reading both, and the change of one flag, which every write of flags makes.
+"""The rows of a flag and its JSON: reading both, and the change of one flag, which every write of flags makes.
 
 The writes themselves, with their checks, are in `flag_changes` and `bulk`.
 """
@@ -19,7 +19,7 @@ from config.database import insertion
 from config.documents import Document
 from config.models import Environment
 from config.slugs import is_key
-from flags.changes.properties import Values, common_document
+from flags.changes.properties import Values, common_as_json
 from flags.models import Flag, FlagState, FlagTag
 
 KIND = "flag"
@@ -83,12 +83,12 @@ def new_flag(key: str, common: Values, states: States, stamp: Stamp, origin: Ori
     columns = {name: value for name, value in common.items() if name != "tags"}
     flag = Flag(key=key, created_at=stamp.at, common_updated_at=stamp.at, common_version=stamp.version, **columns)
     flag.pk, flag.created_at = origin or (flag.pk, flag.created_at)
-    after = with_states({**common_document(flag, common.get("tags", [])), "states": {}}, states)
+    after = with_states({**common_as_json(flag, common.get("tags", [])), "states": {}}, states)
     return FlagChange(flag, common, states, stamp, None, after)
 
 
 def change_flag(flag: Flag, before: Document, common: Values, states: States, stamp: Stamp) -> FlagChange:
-    """Give a flag, which has this document, the values and states that differ, and return the change."""
+    """Give a flag, which has this JSON, the values and states that differ, and return the change."""
     after = before
     if common or len(states) > 1:  # a change of several environments belongs to all of them
         columns = {name: value for name, value in common.items() if name != "tags"}
@@ -96,7 +96,7 @@ def change_flag(flag: Flag, before: Document, common: Values, states: States, st
             setattr(flag, name, value)
     if common:
         tags = common.get("tags", before.get("tags", []))
-        after = {**common_document(flag, tags), "states": before["states"]}
+        after = {**common_as_json(flag, tags), "states": before["states"]}
     return FlagChange(flag, common, states, stamp, before, with_states(after, states))
 
 
@@ -118,26 +118,26 @@ def statements(
 
 
 def read_flag(key: str) -> tuple[Flag, Document] | None:
-    """Return a flag and its document. It takes two queries, one of them for the tags."""
+    """Return a flag and its JSON. It takes two queries, one of them for the tags."""
     states = {"enabled": F("states__enabled"), "stored_rules": F("states__rules")}
     rows: list[Any] = list(Flag.objects.filter(key=key).annotate(environment=F("states__environment__key"), **states))
     if not rows:
         return None
     by_environment = {row.environment: {"enabled": row.enabled, "rules": row.rules} for row in rows if row.environment}
     flag: Flag = rows[0]
-    return flag, _document(flag, flag.tags, dict(sorted(by_environment.items())))
+    return flag, _as_json(flag, flag.tags, dict(sorted(by_environment.items())))
 
 
-def document(flag: Flag) -> Document:
+def flag_as_json(flag: Flag) -> Document:
     """Return the whole flag with its state in every environment, as the change log has it."""
     rows = FlagState.objects.filter(flag=flag).order_by("environment__key")
     states = rows.values_list("environment__key", "enabled", "rules")
     by_environment = {key: {"enabled": enabled, "rules": rules} for key, enabled, rules in states}
-    return _document(flag, flag.tags, by_environment)
+    return _as_json(flag, flag.tags, by_environment)
 
 
-def documents(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Document]]:
-    """Return the flags with these keys, or all, with their documents, ordered by key. It takes three queries."""
+def flags_as_json(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Document]]:
+    """Return the flags with these keys, or all, with their JSON, ordered by key. It takes three queries."""
     flags, rows, tag_rows = Flag.objects.all(), FlagState.objects.all(), FlagTag.objects.all()
     wanted = None if keys is None else {key for key in keys if is_key(key)}
     if wanted is not None and len(wanted) <= _MAX_KEYS:
@@ -151,20 +151,20 @@ def documents(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Docu
     for flag_id, environment_key, enabled, rules in ordered:
         states[flag_id][environment_key] = {"enabled": enabled, "rules": rules}
     return {
-        flag.key: (flag, _document(flag, tags[flag.pk], states[flag.pk]))
+        flag.key: (flag, _as_json(flag, tags[flag.pk], states[flag.pk]))
         for flag in flags.order_by("key")
         if wanted is None or flag.key in wanted
     }
 
 
-def with_state(document: Document, environment_key: str, state: Document) -> Document:
-    """Return the document of a flag with another state in one environment."""
-    return with_states(document, {environment_key: state})
+def with_state(as_json: Document, environment_key: str, state: Document) -> Document:
+    """Return the JSON of a flag with another state in one environment."""
+    return with_states(as_json, {environment_key: state})
 
 
-def with_states(document: Document, states: States) -> Document:
-    """Return the document of a flag with other states in these environments."""
-    return {**document, "states": dict(sorted({**document["states"], **states}.items()))}
+def with_states(as_json: Document, states: States) -> Document:
+    """Return the JSON of a flag with other states in these environments."""
+    return {**as_json, "states": dict(sorted({**as_json["states"], **states}.items()))}
 
 
 def common_values(values: Values) -> Values:
@@ -177,5 +177,5 @@ def state_values(values: Values) -> Document:
     return {name: values[name] for name in _OF_A_STATE}
 
 
-def _document(flag: Flag, tags: list[str], states: States) -> Document:
-    return {**common_document(flag, tags), "states": dict(states)}
+def _as_json(flag: Flag, tags: list[str], states: States) -> Document:
+    return {**common_as_json(flag, tags), "states": dict(states)}
