@@ -1,6 +1,6 @@
-"""Variants that users of driven flags already have, and the record that a user was shown one.
+"""Stored variants of users in experiments, and the record of exposures.
 
-`flags` does not know experiments: `experiments` registers the two functions that read and store.
+`flags` does not know experiments, so `experiments` registers the functions that load and record.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from flags.engine.types import Context
 
 
 class Load(Protocol):
-    """Return the variants that a user has seen in experiments with these keys, by key.
+    """Return the user's stored variants in these experiments, by experiment key.
 
-    With `until`, return those that the user had seen by that time.
+    With `until`, return those that were stored by that time.
     """
 
     def __call__(
@@ -28,9 +28,9 @@ class Load(Protocol):
 
 
 class Record(Protocol):
-    """Store durably that a user is shown a variant, and return the variant that counts: the first one stored.
+    """Store the exposure durably, and return the variant that counts, which is the first one stored.
 
-    Return None if nothing was stored, because the experiment takes in nobody any more.
+    Return None if the experiment takes no more users.
     """
 
     def __call__(self, environment: Environment, experiment: str, variant: str, context: Context) -> str | None: ...
@@ -46,7 +46,7 @@ _handlers = _Handlers()
 
 
 def register(*, load: Load | None, record: Record | None) -> None:
-    """Call these functions from now on. None stands for no function."""
+    """Use these functions from now on. None stands for no function."""
     _handlers.load, _handlers.record = load, record
 
 
@@ -57,11 +57,10 @@ def load_assignments(
     *,
     until: datetime | None = None,
 ) -> None:
-    """Load the user's variants into the context, for the experiments that decide these flags, or any flag.
+    """Load the user's stored variants into the context, for the experiments that drive `flags`, or any flag.
 
-    For an evaluation in the past, `until` is its time: variants shown later decided nothing then.
-    Call this only if `context.configuration.experiments` is not empty, since it may read the
-    database.
+    `until` is the time of an evaluation in the past, on which later exposures have no influence. This may read the
+    database, so callers first check that `context.configuration.experiments` is not empty.
     """
     by_flag = context.configuration.experiments
     keys = by_flag.values() if flags is None else (by_flag[flag] for flag in flags if flag in by_flag)
@@ -76,12 +75,11 @@ Answer = TypeVar("Answer")
 def record_exposure(
     environment: Environment, context: Context, flag_key: str, answer: Answer, evaluate: Callable[[Context], Answer]
 ) -> tuple[Answer, Context, bool]:
-    """Record that a flag has shown its variant of an experiment to the user, to whom `answer` says so.
+    """Record that the user sees a flag's variant of an experiment, as `answer` says.
 
-    Return the answer, the context that it comes from, and whether the user is left out after all. `evaluate` answers
-    again, and leaves the evaluation of the flag in its context. It is called if another variant was stored meanwhile,
-    and if the experiment has ended. As long as this host does not know of the end, the answer stays, and the user is
-    left out.
+    Return the answer, its context, and whether the user is left out of the experiment. If another variant was stored
+    meanwhile, or if the experiment ended, `evaluate` computes the answer again. Until this host has learned of the end,
+    the answer stays as it is and the user is left out.
     """
     participation = context.evaluations[flag_key].participation
     if participation is None or _handlers.record is None:

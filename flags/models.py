@@ -1,4 +1,7 @@
-"""The models of flags, their states by environment, segments and usage. Only `flags.changes` writes the first three."""
+"""Flags, their states by environment, segments, kill switches, usage and recent users.
+
+Only `flags.changes` writes flags, states, segments and kill switches.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ TAG_LENGTH = 50
 
 
 def _mentioning(rows: QuerySet[Any], column: str, key: str) -> QuerySet[Any]:
-    """Return rows whose JSON has this key as a text. Both databases can search so; callers inspect the few rows."""
+    """Return rows whose JSON contains this key as text, which both databases can search. Callers inspect these rows."""
     text = Cast(column, models.TextField())
     mentioning: QuerySet[Any] = rows.alias(text_to_search=text).filter(text_to_search__contains=f'"{key}"')
     return mentioning
@@ -27,9 +30,9 @@ def _mentioning(rows: QuerySet[Any], column: str, key: str) -> QuerySet[Any]:
 
 class FlagQuerySet(QuerySet["Flag"]):
     def in_environment(self, environment: Environment) -> FlagQuerySet:
-        """Annotate flags with their state in one environment: `enabled`, `rules`, `updated_at` and `version`.
+        """Annotate flags with `enabled`, `rules`, `updated_at` and `version` of one environment.
 
-        A flag without a state, because the environment is younger, is off and has no rules.
+        Without a row for a younger environment, a flag is off and has no rules.
         """
         return self.annotate(  # type: ignore[no-redef]  # the model declares these attributes for its readers
             state=FilteredRelation("states", condition=Q(states__environment=environment)),
@@ -40,14 +43,12 @@ class FlagQuerySet(QuerySet["Flag"]):
         )
 
     def current(self) -> FlagQuerySet:
-        """Return flags that are not archived."""
         return self.filter(archived_at=None)
 
     def archived(self) -> FlagQuerySet:
         return self.exclude(archived_at=None)
 
     def expired(self, now: datetime) -> FlagQuerySet:
-        """Return flags whose expiry has passed."""
         return self.filter(expires_at__lte=now)
 
     def unexpired(self, now: datetime) -> FlagQuerySet:
@@ -57,12 +58,12 @@ class FlagQuerySet(QuerySet["Flag"]):
         return self.filter(tag_rows__name=tag)
 
     def naming(self, key: str) -> QuerySet[Flag]:
-        """Return flags whose prerequisites may name a flag. Callers must inspect the prerequisites."""
+        """Return flags whose prerequisites may contain this key. Callers inspect the prerequisites."""
         return _mentioning(self, "prerequisites", key)
 
 
 class Flag(models.Model):
-    """A flag, with the properties that all environments share. A property that it does not have is empty, or None."""
+    """A flag with the properties that all environments share. Missing properties are empty or None."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
@@ -123,7 +124,7 @@ class Flag(models.Model):
 
 
 class FlagTag(models.Model):
-    """A tag of a flag. It has a row of its own, because only one of the databases can search lists in JSON."""
+    """A tag of a flag. It is a row, because SQLite cannot search lists in JSON."""
 
     flag = models.ForeignKey(Flag, on_delete=models.CASCADE, related_name="tag_rows")
     name = models.CharField(max_length=TAG_LENGTH)
@@ -138,12 +139,12 @@ class FlagTag(models.Model):
 
 class FlagStateQuerySet(QuerySet["FlagState"]):
     def naming(self, key: str) -> QuerySet[FlagState]:
-        """Return states whose rules may name a segment or variant. Callers must inspect the rules."""
+        """Return states whose rules may contain this key of a segment or variant. Callers inspect the rules."""
         return _mentioning(self, "rules", key)
 
 
 class FlagState(models.Model):
-    """The state of a flag in one environment: whether it is on, and its rules."""
+    """The state of a flag in one environment."""
 
     flag = models.ForeignKey(Flag, on_delete=models.CASCADE, related_name="states")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="flag_states")
@@ -165,16 +166,16 @@ class FlagState(models.Model):
 
 class SegmentQuerySet(QuerySet["Segment"]):
     def without_members(self) -> SegmentQuerySet:
-        """Return segments without conditions and user ids, for lists: a segment may have 100,000 ids."""
+        """Defer conditions and user ids, of which a segment may have 100,000."""
         return self.defer("conditions", "user_ids")
 
     def naming(self, key: str) -> QuerySet[Segment]:
-        """Return segments whose conditions may name this key. Callers must inspect them. User ids are not read."""
+        """Return segments whose conditions may contain this key, without user ids. Callers inspect the conditions."""
         return _mentioning(self.defer("user_ids"), "conditions", key)
 
 
 class Segment(models.Model):
-    """A set of users, the same in all environments: those listed, and those who meet all conditions."""
+    """A set of users: those who are listed, and those who meet all conditions. All environments share it."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
@@ -204,15 +205,14 @@ class Segment(models.Model):
 
 
 def hour_of(moment: datetime) -> datetime:
-    """Return the start of the hour in UTC. Usage is counted by the hour."""
+    """Return the start of the hour in UTC."""
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 class Usage(models.Model):
-    """How often a flag was evaluated to one outcome in the hour that starts at `hour`. `flags.usage.storage` writes it.
+    """How often a flag was evaluated to an outcome in the hour that begins at `hour`.
 
-    It has the key of the flag and no foreign key, so that counting and deleting a flag never wait
-    for each other.
+    There is no foreign key to the flag, so that counting and deleting never wait for each other.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "flag_key", "hour", "outcome")
@@ -230,7 +230,7 @@ class Usage(models.Model):
 
 
 class LastUse(models.Model):
-    """The last hour in which a flag was evaluated to an outcome. It lets lists of flags read the last use cheaply."""
+    """The last hour in which a flag was evaluated to an outcome, so that lists need not read `Usage`."""
 
     pk = models.CompositePrimaryKey("environment_id", "flag_key", "outcome")
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -243,10 +243,11 @@ class LastUse(models.Model):
 
 
 class RecentUser(models.Model):
-    """A user of the sample of an environment. `flags.usage.recent_users` collects it.
+    """A user in the sample of an environment.
 
-    `position` is the hash that decides who is in the sample. `attributes` has the values that rules
-    read, by the names that rules use. `seen_at` is exact to the hour.
+    `position`: a hash, by which users are sampled.
+    `attributes`: the values that rules read, by the names that rules use.
+    `seen_at`: exact to the hour.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "user_id")
@@ -264,11 +265,10 @@ class RecentUser(models.Model):
 
 
 class RecentUserSampling(models.Model):
-    """How the sample of an environment is drawn: it takes the users whose position is below `limit`.
+    """How the users of an environment are sampled: those at positions below `limit`, since `since`.
 
-    Users are collected since `since`. The limit was raised from `limit_before` at `raised_at`, so
-    only those below both are complete until a week later. A user who was erased at `erased_at` must
-    not come back with what workers had recorded before.
+    Raising the limit sets `limit_before` and `raised_at`. For a week, only users below both limits are complete. Users
+    recorded before `erased_at` are discarded, because one of them was erased then.
     """
 
     environment = models.OneToOneField(Environment, on_delete=models.CASCADE, related_name="+", primary_key=True)
@@ -283,9 +283,9 @@ class RecentUserSampling(models.Model):
 
 
 class KillSwitch(models.Model):
-    """A credential that may switch these flags off in one environment. Only the hash of its token is stored.
+    """A token that may switch certain flags off in one environment. Only its hash is stored.
 
-    It names flags by their keys, so that it goes on to work for a flag that is deleted and created again.
+    Flags are named by key, so that the token still works after a flag is deleted and created again.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

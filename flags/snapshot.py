@@ -1,7 +1,6 @@
-"""The compiled flags and segments of every environment, as this process evaluates them.
+"""The compiled flags and segments of every environment in this process.
 
-Changes compile only the flags and segments that they name, and copy the dictionaries that have
-these once. All else stays in place.
+A change compiles only the flags and segments that it names. The rest is shared with the state before.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ANYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The configurations by environment key, and the keys of archived flags, which are off everywhere."""
+    """Configurations by environment key, and the keys of archived flags."""
 
     configurations: Mapping[str, Configuration]
     archived: frozenset[str]
@@ -48,25 +47,25 @@ class Compiled:
 
 
 def configuration(environment_key: str) -> Configuration:
-    """Return all flags of an environment, also those without a state there, and all segments."""
+    """Return all flags of an environment and all segments. Flags without a state there are off."""
     configurations = compiled.state.configurations
     # This table may learn of a new environment a little later than other tables of the process.
     return configurations.get(environment_key, configurations[_ANYWHERE])
 
 
 def flags_for(scope: Scope | None, configuration: Configuration) -> Mapping[str, Flag]:
-    """Return the flags that a caller with a key of this scope may evaluate. To the caller, others do not exist."""
+    """Return the flags that a key of this scope may evaluate."""
     return configuration.client_visible if scope is Scope.CLIENT else configuration.flags
 
 
 def needs_database(environment: Environment, flag_key: str | None = None) -> bool:
-    """Return whether an experiment drives this flag, or any: the database has the variants that users saw."""
+    """Return whether an experiment drives this flag, or any flag. The user's variant is then in the database."""
     experiments = configuration(environment.key).experiments
     return bool(experiments) if flag_key is None else flag_key in experiments
 
 
 def flag_not_found(key: str) -> DomainError:
-    """Return the error that no flag that the caller may evaluate has this key."""
+    """Return the error for a key of a flag that does not exist, or that the caller may not evaluate."""
     return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
 
 
@@ -102,14 +101,14 @@ def _load() -> Compiled:
 
 
 def _revisions() -> Mapping[str, int]:
-    """Return the newest revision of flags and segments by environment; under `_ANYWHERE`, of what all share."""
+    """Return the newest revision of flags and segments by environment key. `_ANYWHERE` stands for shared changes."""
     kinds = (flag_changes.KIND, *kinds_of(segment_changes.KIND))
     changed = Change.objects.filter(kind__in=kinds).order_by().values_list("environment")
     return dict(changed.annotate(newest=Max("revision")))
 
 
 def _compile(document: Document, versions: Mapping[str, int]) -> Mapping[str, Flag]:
-    """Return the compiled flag for each environment. `versions` are those of the flag, by environment."""
+    """Return the compiled flag by environment key. `versions` has its revision in each environment."""
 
     def compile_in(key: str) -> Flag:
         return compile_flag({**in_environment(document, key), "version": versions[key]})
@@ -119,7 +118,7 @@ def _compile(document: Document, versions: Mapping[str, int]) -> Mapping[str, Fl
 
 
 def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
-    """Return the state after these changes, with one copy of it however many they are."""
+    """Return the state after these changes. It is copied once, not once for each change."""
     draft = _Draft(now, changes)
     newest = {change.key: change.revision for change in changes if change.kind == flag_changes.KIND}
     for change in changes:
@@ -132,7 +131,7 @@ def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
 
 
 class _Draft:
-    """A state that changes are added to. What it was made from stays as it is."""
+    """A copy of a state to which changes are applied. The original stays unchanged."""
 
     def __init__(self, now: Compiled, changes: Sequence[Change]) -> None:
         self._now = now
@@ -157,7 +156,7 @@ class _Draft:
         self.advance(change)
 
     def _versions(self, flag_key: str) -> Mapping[str, int]:
-        """Return the revision of the flag's newest change in each environment. Some change all environments."""
+        """Return the revision of the flag's newest change in each environment, including shared changes."""
         common = self._changed.get((flag_key, _ANYWHERE), 0)
         return {
             key: max(self._version(key, flag_key), common, self._changed.get((flag_key, key), 0)) for key in self._flags
@@ -199,7 +198,7 @@ class _Draft:
             self._revisions[change.key] = self._revisions[_ANYWHERE]
 
     def advance(self, change: Change) -> None:
-        """Raise the revisions. A change of one environment leaves those of the others."""
+        """Raise the revision of the changed environment, or of all environments for a shared change."""
         for key, revision in self._revisions.items():
             if change.environment in ("", key):
                 self._revisions[key] = max(revision, change.revision)
@@ -224,7 +223,7 @@ class _Draft:
 
 
 def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
-    """Sort by key, so that all processes have the same order. Databases sort texts differently."""
+    """Sort by key in Python, because databases sort strings differently."""
     return dict(sorted(entries.items()))
 
 

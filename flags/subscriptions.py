@@ -1,4 +1,4 @@
-"""Connects `flags` to the start and end of a worker, and registers its maintenance."""
+"""Connect `flags` to the start and end of a worker, and register its maintenance."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ _ANNOTATIONS = ("summary", "description", "message")
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Why flags must be switched off, and which of those that the kill switch names. None means all of them."""
+    """`flags`: the flags to switch off; None means all flags of the kill switch."""
 
     reason: str
     flags: Sequence[str] | None = None
 
 
 def read(body: Any) -> Alarm | None:
-    """Return what a body asks for, or None if its alerts are all resolved. Raises ValidationFailed."""
+    """Return what to switch off, or None if all alerts are resolved. Raises ValidationFailed."""
     if not isinstance(body, dict):
         raise _invalid("body", DetailCode.INVALID_TYPE, "Must be a JSON object.")
     return _read_alerts(body) if "alerts" in body else _read_plain(body)
@@ -50,7 +50,7 @@ def _read_plain(body: Mapping[str, Any]) -> Alarm:
 
 
 def _read_alerts(body: Mapping[str, Any]) -> Alarm | None:
-    """Read the alerts. Other properties differ between versions of these programs, so they are ignored."""
+    """Read the alerts. Unknown fields are ignored, because they differ between versions of these programs."""
     alerts = body["alerts"]
     if not isinstance(alerts, list) or not all(isinstance(alert, dict) for alert in alerts):
         raise _invalid("alerts", DetailCode.INVALID_TYPE, "Must be a list of objects.")
@@ -74,7 +74,7 @@ def _describe(firing: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _words(alert: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the words of `Alert HighErrorRate (critical): More than 5 % of requests fail`."""
+    """Yield the parts of `Alert HighErrorRate (critical): More than 5 % of requests fail`."""
     labels, annotations = _strings(alert.get("labels")), _strings(alert.get("annotations"))
     said = next((annotations[name] for name in _ANNOTATIONS if annotations.get(name)), "")
     severity = f" ({labels['severity']})" if labels.get("severity") else ""

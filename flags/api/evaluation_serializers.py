@@ -1,4 +1,4 @@
-"""Requests and answers of the operations that evaluate. The engine's `trace` has most of an answer."""
+"""Requests and answers of the operations that evaluate."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class EvaluationViewSet(ApiViewSet):
         return Response(explanation.document(), headers=headers)
 
     def _configuration_at(self, flag_key: str, at: datetime) -> tuple[Configuration, int]:
-        """Return the configuration at a moment, and its revision. In the future, it is that of now."""
+        """Return the configuration at a time, and its revision. For a future time, it is the current one."""
         if at < self.now:
             return past.configuration_at(flag_key, self.environment.key, at)
         newest = revision()

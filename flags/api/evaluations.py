@@ -1,6 +1,6 @@
-"""Evaluating flags for a request, by the views and by the fast lane.
+"""Evaluate flags for a request, in the views and in the fast lane.
 
-Evaluations do not read the database, except for users of flags that an experiment drives.
+Only flags that an experiment drives need the database, for the user's stored variant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Answer = Mapping[str, object]
 
 
 def evaluate_one(request: UserRequest, flag_key: str, caller: Caller, now: datetime) -> Answer:
-    """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
+    """Evaluate a flag for a user, count the evaluation, and record the exposure to an experiment, if any.
 
     Raises DomainError `flag_not_found`.
     """
@@ -51,7 +51,7 @@ def _evaluate(context: Context, flag_key: str, caller: Caller) -> Answer:
 
 
 def evaluate_several(request: EvaluationsRequest, caller: Caller, now: datetime) -> Mapping[str, Answer]:
-    """Return what several flags are for the user, and count the evaluations. No exposure is recorded."""
+    """Evaluate flags for a user and count the evaluations. Exposures are not recorded."""
     environment = caller.environment
     configuration = snapshot.configuration(environment.key)
     context = Context(request.userId, request.attributes, configuration, now)
@@ -81,7 +81,10 @@ def _unknown(key: str) -> Answer:
 
 
 def revision_header() -> dict[str, str]:
-    """Return the header with the least revision of an answer. Read it before all state, which may then be newer."""
+    """Return the header with the revision that an answer has at least.
+
+    Read it before any configuration, which may then be newer.
+    """
     return {"X-Revision": str(revision())}
 
 

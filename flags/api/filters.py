@@ -1,4 +1,4 @@
-"""The filters of the lists of flags and segments. Their labels describe them in the OpenAPI document."""
+"""Filters of the lists of flags and segments. Their labels are descriptions in the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags as JSON: the types of their properties and, for the OpenAPI document, their schemas.
+"""Flags as JSON: serializers, and the schemas of their properties for the OpenAPI document.
 
 `flags.validation.parsing` checks rules, values and prerequisites.
 """
@@ -112,7 +112,7 @@ class StaleReasonsField(serializers.ListField):
 
 
 class SummaryField(serializers.CharField):
-    """For whom a flag is on, in words that are true at the moment `summary_at` of the context; None without it."""
+    """For whom a flag is on, in words, at the time `summary_at` of the context. None without that time."""
 
     def __init__(self) -> None:
         super().__init__(read_only=True, help_text=f"Only with `summary=true`. {SUMMARY_HELP}")

@@ -1,4 +1,4 @@
-"""The operation of alert managers: it switches the flags of a kill switch off."""
+"""The operation that alert managers call, which switches the flags of a kill switch off."""
 
 from __future__ import annotations
 

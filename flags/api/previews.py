@@ -1,4 +1,4 @@
-"""The operation that says how many recent users a change of a flag affects, with its answer and its description."""
+"""The operation that previews how many recent users a change of a flag affects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operation that copies flags from one environment into another, with its bodies and its description."""
+"""The operation that copies flags from one environment to another."""
 
 from __future__ import annotations
 

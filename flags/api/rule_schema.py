@@ -1,6 +1,6 @@
-"""How the OpenAPI document describes rules and conditions, derived from the tables that check them.
+"""Rules and conditions in the OpenAPI document, derived from the tables that check them.
 
-The descriptions say what a schema cannot: moments are in order, patterns are valid, variants are those of the flag.
+Descriptions say what a schema cannot: times are in order, patterns are valid, variants are those of the flag.
 """
 
 from __future__ import annotations

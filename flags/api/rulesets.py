@@ -1,6 +1,6 @@
-"""The operation that returns rulesets, for evaluators that run in the caller's own process.
+"""The operation that returns rulesets, for evaluators inside the caller's process.
 
-A ruleset is written once for each configuration of this process, when it is first requested.
+This process encodes the ruleset of a configuration once, when it is first requested.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def ruleset(environment_key: str) -> WrittenRuleset:
 
 
 def document(environment_key: str, configuration: Configuration) -> Document:
-    """Return the ruleset of a configuration as decoded JSON, in the form of `Ruleset`."""
+    """Return the ruleset of a configuration as decoded JSON, in the shape of `Ruleset`."""
     return {
         "environment": environment_key,
         "revision": configuration.revision,

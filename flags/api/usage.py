@@ -1,4 +1,4 @@
-"""The operation that returns how often a flag was evaluated, with its answer and its description."""
+"""The operation that returns how often a flag was evaluated."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""All writes of flags and segments, the checks that they must pass, and past states from the change log."""
+"""All writes of flags, segments and kill switches, with their checks, and past states from the change log."""

@@ -1,7 +1,7 @@
-"""Write many flags and segments at once: one change for each that differs, or none at all.
+"""Write many flags and segments in one transaction: one change for each that differs, or nothing.
 
-Promotions, imports, undos, and what people do with the flags that they have selected. Everything is read, checked and
-turned into statements first, so that the transaction is short.
+Promotions, imports, undos and the actions of the admin's lists use it. All reads and checks come before the
+transaction, which is therefore short.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _MAX_IDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class FlagEntry:
-    """The wanted values of a flag. Its states in environments that are not named stay unchanged.
+    """The wanted values of a flag. Environments without an entry in `states` stay unchanged.
 
-    `field` is the caller's field for the entry, such as `flags[3]`. Details of refusals name it. A new flag has the
-    `origin`, if there is one.
+    `field`: the caller's name of the entry, such as `flags[3]`, which error details repeat.
+    `origin`: the identity of a deleted flag that an undo restores.
     """
 
     field: str
@@ -62,7 +62,7 @@ class FlagEntry:
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """The wanted values of a segment. `field` is the caller's field for the entry. A new one may have an `origin`."""
+    """The wanted values of a segment. `field` and `origin` are as in `FlagEntry`."""
 
     field: str
     key: str
@@ -72,7 +72,7 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The change of one flag or segment, with the JSON of the change log. `before` is None if it is new."""
+    """The change of one flag or segment, as in the change log. `before` is None if it is new."""
 
     kind: str
     key: str
@@ -81,7 +81,7 @@ class Written:
 
 
 def entry_of(document: Document, source: str, target: str) -> FlagEntry:
-    """Return the entry that gives a flag its state of one environment in another, or leaves it if they are the same."""
+    """Return the entry that copies a flag's state from environment `source` to `target`. They may be the same."""
     return FlagEntry(
         field=document["key"],
         key=document["key"],
@@ -92,7 +92,7 @@ def entry_of(document: Document, source: str, target: str) -> FlagEntry:
 
 
 def validate_entry(entry: FlagEntry) -> FlagEntry:
-    """Return the entry, completed with the variants served. Raises ValidationFailed with all details."""
+    """Return the entry with its default and off variants filled in. Raises ValidationFailed with all details."""
     details: dict[Detail, None] = {}
     values: Values = {}
     for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
@@ -107,7 +107,7 @@ def validate_entry(entry: FlagEntry) -> FlagEntry:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The writes of all entries that differ, prepared for one revision of the log."""
+    """The writes of all entries that differ, prepared for one revision of the change log."""
 
     written: Sequence[Written]
     """Segments come before the flags that refer to them."""
@@ -133,10 +133,10 @@ def prepare(
     granted_segments: Collection[str] = (),
     granted_flags: Collection[str] = (),
 ) -> Write:
-    """Prepare the writes of validated entries. Nothing is written yet.
+    """Check entries and prepare their writes. Nothing is written yet.
 
-    Flags and segments that are `granted` count as present and suitable. Raises ValidationFailed with all details,
-    or DomainError `experiment_locked`.
+    `granted_segments` and `granted_flags` may be referred to, although they are missing or unsuitable. Raises
+    ValidationFailed with all details, or DomainError `experiment_locked`.
     """
     environments = {environment.key: environment for environment in Environment.objects.all()}
     existing = flags_as_json([entry.key for entry in flags])
@@ -163,7 +163,7 @@ def prepare(
 def switch_flags(
     *, keys: Collection[str], enabled: bool, environment: Environment, actor: Actor, now: datetime, reason: str = ""
 ) -> None:
-    """Switch flags on or off in an environment. Those that are so already stay unchanged. Raises ValidationFailed."""
+    """Switch flags on or off in an environment. Raises ValidationFailed."""
 
     def switched(entry: FlagEntry) -> FlagEntry:
         state = {**entry.states[environment.key], "enabled": enabled}
@@ -181,10 +181,10 @@ def archive_flags(
     reason: str = "",
     is_dry_run: bool = False,
 ) -> None:
-    """Archive flags, which turns them off everywhere.
+    """Archive flags, which turns them off everywhere. A dry run only checks.
 
-    It is refused as a whole if any of them is driven by an experiment, needed by another flag that stays, or on in
-    another environment. Raises ValidationFailed. A dry run only checks.
+    Raises ValidationFailed if an experiment drives one of them, if another flag needs one, or if one is on in another
+    environment.
     """
     common = {"actor": actor, "now": now, "reason": reason, "is_dry_run": is_dry_run}
     _write_selected(keys, environment, lambda entry: replace(entry, is_archived=True), common)
@@ -206,8 +206,6 @@ def _write_selected(
 
 @dataclass(frozen=True, slots=True)
 class _ChangedSegment:
-    """A segment as it will be."""
-
     entry: SegmentEntry
     segment: Segment
     before: Document | None
@@ -295,9 +293,9 @@ def _prepared(
 
 
 def _with_driven_rule(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
-    """Return an entry with the flag's current rules of experiments, and no others of that type.
+    """Return the entry with the current rules of experiments in place of those it contains.
 
-    Raises DomainError `experiment_locked` if rules before one of these change.
+    Raises DomainError `experiment_locked` if the entry changes rules before such a rule.
     """
     current = existing[1]["states"] if existing else {}
     states = {}
@@ -310,7 +308,7 @@ def _with_driven_rule(entry: FlagEntry, existing: tuple[Flag, Document] | None) 
 
 
 def _check_number_of_rules(entry: FlagEntry) -> Iterator[Detail]:
-    """Refuse rules that are too many together with the rule of an experiment."""
+    """Check the number of rules, including the rule of an experiment."""
     for environment_key, state in entry.states.items():
         if len(state["rules"]) > MAX_RULES:
             message = f"Must have at most {MAX_RULES - 1} rules, because an experiment drives the flag with its own."
@@ -332,7 +330,7 @@ def _unknown_environments(entry: FlagEntry, environments: Collection[str]) -> It
 
 
 def _check_flag(entry: FlagEntry, changed: FlagChange, lookup: references.Lookup) -> Iterator[Detail]:
-    """Check a flag that will be written, among all others that will be."""
+    """Check a flag against the other flags and segments that are written with it."""
     before, after = changed.before, changed.after
     details: dict[Detail, None] = {}
     for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
@@ -367,7 +365,7 @@ def _check_archiving(entry: FlagEntry, changed: FlagChange, lookup: references.L
 
 
 def _placed(entry: FlagEntry, details: Sequence[Detail], environment_key: str) -> Iterator[Detail]:
-    """Yield details with the fields of the entry: its environments have rules, and the flag has all else."""
+    """Yield details with the paths of the entry: `environments.<key>` for rules, and the flag itself otherwise."""
     for detail in details:
         is_of_state = detail.field.startswith(("rules", "enabled"))
         prefix = f"{entry.field}.environments.{environment_key}" if is_of_state else entry.field

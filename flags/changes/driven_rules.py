@@ -1,4 +1,7 @@
-"""Rules that experiments wrote, which no other write may change. `flags.changes.experiment_rules` writes them."""
+"""The rules that experiments write into flags, which no other write may change.
+
+`experiment_rules` writes them.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +26,26 @@ def own_rules(rules: Rules) -> list[Document]:
 
 
 def locked_rules(rules: Rules) -> list[Document]:
-    """Return the rule of an experiment after the rules before it, which select who reaches it; none without one."""
+    """Return the rule of an experiment and the rules before it, or an empty list.
+
+    The rules before it are locked too, because they decide which users reach it.
+    """
     last = next((index for index, rule in enumerate(rules) if _is_of_experiment(rule)), None)
     return [] if last is None else [*rules[: last + 1]]
 
 
 def with_driven_rule(current: Rules, rules: Rules) -> list[Document]:
-    """Return the rules of `rules` that no experiment wrote, with the current rule of an experiment at its place."""
+    """Return the new rules, with the current rule of an experiment at its current place."""
     own, locked = own_rules(rules), locked_rules(current)
     place = len(locked) - 1
     return [*own[:place], locked[-1], *own[place:]] if locked else own
 
 
 def require_driven_rule_kept(current: Rules, rules: Any, flag: str = "this flag") -> None:
-    """Raise unless new rules begin with the current locked rules, and have no others of type experiment.
+    """Raise unless new rules begin with the locked rules and contain no other rule of an experiment.
 
-    Raises DomainError `experiment_locked`, or ValidationFailed for a rule that no experiment wrote.
+    Raises DomainError `experiment_locked`, or ValidationFailed for a rule of type `experiment` that no experiment
+    wrote.
     """
     if not isinstance(rules, list):  # the check of rules refuses it
         return
@@ -62,7 +69,7 @@ def _locked_in_words(locked: Rules) -> str:
 
 
 def require_driven_variants_kept(document: Document, variants: Any) -> None:
-    """Raise DomainError `experiment_locked` if new variants change or remove one that an experiment serves."""
+    """Raise DomainError `experiment_locked` if new variants change or remove a variant that an experiment serves."""
     if not isinstance(variants, list) or not all(isinstance(variant, dict) for variant in variants):
         return  # the check of variants refuses it
     old = document.get("variants", [])

@@ -1,6 +1,6 @@
-"""Write the rules of flags that experiments drive, in the caller's transaction, each with its own change.
+"""Write the rules of flags that experiments drive. The caller opens the transaction.
 
-`flags.changes.driven_rules` limits what else may be written of such a flag.
+`driven_rules` protects these rules against other writes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,19 @@ from flags.validation.rules import MAX_RULES
 
 _PERCENT = BUCKETS // 100
 _OF_EVERYONE = frozenset({"type", "percentage", "variant", "serves"})
-"""The parts of a shipped rule that does not narrow its audience."""
+"""The fields of a shipped rule that serves everyone."""
 
 
 class ShipTo(StrEnum):
-    """The users to whom a winner is shipped."""
-
     AUDIENCE = "audience"
     EVERYONE = "everyone"
 
 
 def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document, position: int = 0) -> None:
-    """Insert the rule of an experiment at a position among the flag's rules, or replace its previous rule in place.
+    """Insert the rule of an experiment at `position`, or replace its current rule in place.
 
-    Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` if another
-    one drives the flag.
+    Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` if another experiment drives the
+    flag.
     """
     flag = _flag(key, environment)
     _require_free(flag, rule["experiment"])
@@ -54,7 +52,7 @@ def check_rule(*, key: str, environment: Environment, rule: Document, position: 
 
 
 def remove_rule(log: Writing, *, key: str, environment: Environment, experiment: str) -> None:
-    """Remove the rule of an experiment, so that the flag's other rules decide again."""
+    """Remove the rule of an experiment. The flag's other rules then decide."""
     flag = _flag(key, environment)
     _require_free(flag, experiment)
     _write(log, flag, environment, own_rules(flag.rules))
@@ -71,11 +69,14 @@ def ship(
     holdback: Number = 0,
     ship_to: ShipTo = ShipTo.AUDIENCE,
 ) -> tuple[Rules, Rules]:
-    """Replace the rule of an experiment by rules that serve the winner to its audience, or all rules for everyone.
+    """Replace the rule of an experiment by rules that serve the winner: to its audience, or to everyone instead of all
+    rules.
 
-    `winner` and `control` are what the flag serves for these variants. `holdback` is the percentage
-    of these users who get the control. Returns the previous rules, and the new ones. Raises
-    ValidationFailed if the flag has no room for the rule of a holdback.
+    `winner` and `control`: what the flag serves for these variants.
+    `holdback`: the percentage of users who get the control.
+
+    Return the previous rules and the new ones. Raises ValidationFailed if the flag has no room for the rule of a
+    holdback.
     """
     flag = _flag(key, environment)
     _require_free(flag, experiment)
@@ -86,13 +87,12 @@ def ship(
 
 
 def switch_on(log: Writing, *, key: str, environment: Environment) -> None:
-    """Switch a flag on."""
     flag = _flag(key, environment)
     _write(log, flag, environment, flag.rules, enabled=True)
 
 
 def document_with_rule(*, key: str, environment: Environment, rule: Document, position: int = 0) -> Document:
-    """Return the JSON that the engine would read after `put_rule`, which raises the same."""
+    """Return the flag as the engine would read it after `put_rule`. Raises as `put_rule` does."""
     flag = _flag(key, environment)
     _, after = _changed(flag, environment, _rules_with(flag, environment, rule, position))
     return in_environment(after, environment.key)
@@ -108,14 +108,14 @@ def document_shipped(
     holdback: Number = 0,
     ship_to: ShipTo = ShipTo.AUDIENCE,
 ) -> Document:
-    """Return the JSON that the engine would read after `ship`, which raises the same, with the flag switched on."""
+    """Return the flag as the engine would read it after `ship`, switched on. Raises as `ship` does."""
     flag = _flag(key, environment)
     rules = _rules_shipped(flag, experiment, winner, control, holdback, ship_to)
     return _document_switched_on(flag, environment, rules)
 
 
 def document_switched_on(*, key: str, environment: Environment) -> Document:
-    """Return the JSON that the engine would read after `switch_on`, which raises the same."""
+    """Return the flag as the engine would read it after `switch_on`."""
     flag = _flag(key, environment)
     return _document_switched_on(flag, environment, flag.rules)
 
@@ -130,11 +130,11 @@ def restore_rules(
     rules: Rules,
     enabled: bool | None = None,
 ) -> None:
-    """Restore the rule of an experiment, and the rules after it, if the flag has not changed here since `revision`.
+    """Restore the rule of an experiment and the rules after it, if the flag is unchanged since `revision`.
 
-    `enabled` switches the flag on or off again. A change counts if evaluation reads it, even if it was reverted,
-    because others may have relied on it in between. Raises DomainError `in_use` if another experiment now
-    drives the flag, and otherwise `experiment_locked`.
+    `enabled` also restores whether the flag is on. Any change that evaluation reads prevents the restoration, even if
+    it was reverted, because others may have relied on it. Raises DomainError `in_use` if another experiment drives the
+    flag, and `experiment_locked` if the flag changed.
     """
     _require_unchanged(key, environment, experiment, revision)
     _write(log, _flag(key, environment), environment, rules, enabled=enabled)
@@ -213,7 +213,7 @@ def _rules_with(flag: Flag, environment: Environment, rule: Document, position: 
 def _changed(
     flag: Flag, environment: Environment, rules: Rules, *, enabled: bool | None = None
 ) -> tuple[Document, Document]:
-    """Return the state of a flag with these rules, and the JSON of the flag. Raises ValidationFailed."""
+    """Return the new state of the flag and the whole flag as JSON. Raises ValidationFailed."""
     before = flag_as_json(flag)
     changes = {"rules": list(rules), "enabled": flag.enabled if enabled is None else enabled}
     try:
@@ -237,7 +237,7 @@ def _rules_shipped(
 
 
 def _rule_to_ship(rules: Rules, experiment: str, ship_to: ShipTo) -> Document:
-    """Return the rule whose audience gets the winner. Without conditions and shares, that is everyone."""
+    """Return the rule whose audience gets the winner. Without conditions or shares, that is everyone."""
     everyone = {"experiment": experiment}
     if ship_to is ShipTo.EVERYONE:
         return everyone
@@ -245,7 +245,7 @@ def _rule_to_ship(rules: Rules, experiment: str, ship_to: ShipTo) -> Document:
 
 
 def _shipped(driven: Document, winner: str | bool, control: str | bool, held_back: int) -> list[Document]:
-    """Return the rules that serve a winner to an audience. `held_back` is the size of the holdback, in buckets."""
+    """Return the rules that serve the winner. `held_back` is the size of the holdback in buckets."""
     salt, group, percentage = driven["experiment"], driven.get("group"), driven.get("percentage", 100)
     ranges = [{"salt": group["key"], "from": group["from"], "to": group["to"]}] if group else []
     share = [{"salt": salt, "from": 0, "to": percentage}] if percentage != 100 else []
@@ -259,9 +259,9 @@ def _shipped(driven: Document, winner: str | bool, control: str | bool, held_bac
 
 
 def _in_place(rules: Rules, shipped: list[Document]) -> list[Document]:
-    """Return the rules with those that are shipped in place of the experiment's.
+    """Return the flag's rules with the shipped rules in place of the experiment's.
 
-    In a flag without other rules, the users outside the audience have seen the default, and still do.
+    If the flag has no other rules, users outside the audience keep seeing the default.
     """
     place, others = max(0, len(locked_rules(rules)) - 1), own_rules(rules)
     is_for_all = shipped[-1].keys() <= _OF_EVERYONE and shipped[-1]["percentage"] == 100
@@ -274,7 +274,7 @@ def _ranges(ranges: list[Document]) -> Document:
 
 
 def _serving(served: str | bool) -> dict[str, Any]:
-    """Return what a rule contains to serve a variant or, in a flag without variants, to be on or off."""
+    """Return the fields that serve a variant or, in a flag without variants, switch it on or off."""
     if isinstance(served, str):
         return {"variant": served}
     return {} if served else {"serves": False}
@@ -285,7 +285,7 @@ def _percent(buckets: int) -> float:
 
 
 def _of_experiment(details: Sequence[Detail], rules: Rules) -> Iterator[Detail]:
-    """Yield details of the rule of an experiment, with the fields of the experiment."""
+    """Yield details of the rule under the field names of the experiment."""
     place = max(0, len(locked_rules(rules)) - 1)
     served = rules[place].get("variants", ()) if rules else ()
     serving = {f"variants[{index}].serves": f"flag.serves.{entry['key']}" for index, entry in enumerate(served)}

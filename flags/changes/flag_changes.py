@@ -1,4 +1,4 @@
-"""All writes of a single flag, for the API, the admin and commands, each with its change. `bulk` writes many."""
+"""Write a single flag, for the API, the admin and commands. `bulk` writes many flags."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from flags.models import Flag, Usage, hour_of
 _DECISIVE = frozenset(
     {"type", "variants", "off_variant", "default_variant", "schema", "prerequisites", "client_visible"}
 )
-"""What of a flag decides, in all environments, what it serves and to whom."""
+"""Shared properties that affect what the flag serves."""
 
 
 def get_flag(key: str, environment: Environment) -> Flag:
-    """Return the flag as it is in an environment. Raises DomainError `flag_not_found`."""
+    """Return the flag with its state in an environment. Raises DomainError `flag_not_found`."""
     flags = Flag.objects.in_environment(environment).prefetch_related("tag_rows")
     flag = flags.filter(key=key).first() if is_key(key) else None
     if flag is None:
@@ -56,11 +56,10 @@ def get_flag(key: str, environment: Environment) -> Flag:
 def create_flag(
     *, key: str, environment: Environment, actor: Actor, now: datetime, reason: str = "", **values: Any
 ) -> Flag:
-    """Create a flag: with these values in this environment, and off with the same rules in all others.
+    """Create a flag with these values in one environment. In all others it has the same rules and is off.
 
-    `values` are any of description, enabled, rules, type, variants, off_variant, default_variant,
-    schema, prerequisites, tags, owner, expires_at and client_visible. Raises ValidationFailed, or DomainError
-    `already_exists`.
+    `values` are any of description, enabled, rules, type, variants, off_variant, default_variant, schema,
+    prerequisites, tags, owner, expires_at and client_visible. Raises ValidationFailed, or DomainError `already_exists`.
     """
     accepted = _accepted(key, values, check_key(key))
     with writing(actor=actor, now=now, reason=reason) as log:
@@ -91,9 +90,8 @@ def update_flag(
 ) -> Flag:
     """Merge `changes`, named as for `create_flag`, into a flag. None removes a property.
 
-    Values that equal the current ones change nothing. Raises ValidationFailed, or DomainError
-    `flag_not_found`, `precondition_failed`, `experiment_locked`, or `in_use` if other environments
-    or flags name a removed variant.
+    Nothing is written if nothing differs. Raises ValidationFailed, or DomainError `flag_not_found`,
+    `precondition_failed`, `experiment_locked`, or `in_use` if other environments or flags use a removed variant.
     """
     with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         return change(log, flag, environment, changes)
@@ -102,7 +100,7 @@ def update_flag(
 def switch_flag(
     *, key: str, enabled: bool, environment: Environment, actor: Actor, now: datetime, reason: str = ""
 ) -> None:
-    """Switch a flag on or off in an environment. One that does not exist by now, or is so already, stays as it is."""
+    """Switch a flag on or off in an environment, if it exists."""
     with writing(actor=actor, now=now, reason=reason) as log:
         found = read_flag(key)
         if found is None:
@@ -117,7 +115,7 @@ def switch_flag(
 
 
 def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any]) -> Document:
-    """Return the JSON that the engine would read after an update, which is not written.
+    """Return the flag as the engine would read it after an update. Nothing is written.
 
     Raises what `update_flag` would raise.
     """
@@ -130,9 +128,9 @@ def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any
 
 
 def check_new(*, key: str, environment: Environment, values: Mapping[str, Any]) -> Document:
-    """Return the JSON that the engine would read after a flag was created, which is not written.
+    """Return a new flag as the engine would read it. Nothing is written.
 
-    Raises what `create_flag` would raise for these values. The key may be taken.
+    Raises what `create_flag` would raise, except for a key that is taken.
     """
     accepted = _accepted(key, values)
     decisive = with_decisive_values({"key": key, "states": {}}, accepted)
@@ -152,8 +150,7 @@ def archive_flag(
 ) -> Flag:
     """Archive a flag, which turns it off everywhere.
 
-    It is refused if other flags or experiments still use the flag, or if it is on in another
-    environment.
+    Raises DomainError if another flag or an experiment uses it, or if it is on in another environment.
     """
     with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         if flag.archived_at is not None:
@@ -163,7 +160,7 @@ def archive_flag(
 
 
 def require_archivable(flag: Flag, environment: Environment) -> None:
-    """Raise DomainError if an experiment drives the flag, if it is on in another environment, or if it is needed."""
+    """Raise DomainError if an experiment drives the flag, another flag needs it, or another environment has it on."""
     driven_rules.require_not_driven(flag_as_json(flag), "archive")
     _require_off_elsewhere(flag, environment)
     references.require_not_needed(flag, "archive", but_archived=True)
@@ -178,7 +175,7 @@ def restore_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Restore an archived flag, with the values that it had. Its prerequisites must be restored before."""
+    """Restore an archived flag with its former values. Raises ValidationFailed while a prerequisite is archived."""
     with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         if flag.archived_at is None:
             return flag
@@ -198,8 +195,7 @@ def delete_flag(
 ) -> None:
     """Delete a flag from all environments. Its history stays in the change log.
 
-    It is refused if other flags or experiments still use the flag, or if it is on in another
-    environment.
+    Raises DomainError if another flag or an experiment uses it, or if it is on in another environment.
     """
     with changing(partial(get_flag, key, environment), if_match, actor=actor, now=now, reason=reason) as (log, flag):
         _require_off_elsewhere(flag, environment)
@@ -207,13 +203,13 @@ def delete_flag(
 
 
 def require_deletable(flag: Flag, environment: Environment) -> None:
-    """Raise DomainError if the flag is on in another environment, if an experiment drives it, or if it is needed."""
+    """Raise DomainError if another environment has the flag on, an experiment drives it, or another flag needs it."""
     _require_off_elsewhere(flag, environment)
     _require_removable(flag, flag_as_json(flag))
 
 
 def remove(log: Writing, flag: Flag, before: Document) -> None:
-    """Delete a flag, given with its JSON, wherever it is on. Raises DomainError if it is driven or needed."""
+    """Delete a flag, wherever it is on. Raises DomainError if an experiment drives it or another flag needs it."""
     _require_removable(flag, before)
     flag_id = flag.pk
     flag.delete()
@@ -236,7 +232,7 @@ def _accepted(key: str, values: Mapping[str, Any], details_of_key: list[Detail] 
 
 
 def change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
-    """Merge `changes` into a flag and append its change, as `update_flag` does."""
+    """Merge `changes` into a flag and log the change, as `update_flag` does."""
     before = flag_as_json(flag)
     old = values_of(before, environment.key)
     values = _validated(before, old, changes)

@@ -1,6 +1,6 @@
-"""The rows of a flag and its JSON: reading both, and the change of one flag, which every write of flags makes.
+"""The rows of a flag, read as JSON and written. Every write of a flag is a `FlagChange`.
 
-The writes themselves, with their checks, are in `flag_changes` and `bulk`.
+`flag_changes` and `bulk` check what is written.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _MAX_KEYS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The time at which rows are written, and the revision of their change."""
+    """The time of a write, and the revision of its change."""
 
     at: datetime
     version: int
 
 
 class Origin(NamedTuple):
-    """What a flag or segment that comes back keeps of the time before it was deleted."""
+    """The identity of a deleted flag or segment that an undo restores."""
 
     id: UUID
     created_at: datetime
@@ -50,7 +50,10 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlagChange:
-    """A flag as it will be, and what of it must be written: all values if it is new, otherwise those that differ."""
+    """A flag as it will be.
+
+    `common` and `states` are the values to write: all of them if the flag is new, otherwise those that differ.
+    """
 
     flag: Flag
     common: Values
@@ -61,7 +64,7 @@ class FlagChange:
 
     @property
     def environment(self) -> str:
-        """The key of the only environment that changes. A change of what all environments share has none."""
+        """The key of the only environment that changes, or "" if shared properties or several environments change."""
         return next(iter(self.states)) if len(self.states) == 1 and not self.common else ""
 
     @property
@@ -69,7 +72,7 @@ class FlagChange:
         return NewChange(KIND, self.flag.pk, self.flag.key, self.before, self.after, self.environment)
 
     def save(self, environments: Mapping[str, Environment]) -> None:
-        """Save the rows that differ, for a caller that checks them and then appends the change to the log."""
+        """Save the rows that differ. The caller checks them afterwards, and then calls `append_to`."""
         if self.before and "tags" in self.common:
             FlagTag.objects.filter(flag_id=self.flag.pk).delete()
         insertion.execute_all(statements([self], environments))
@@ -79,7 +82,6 @@ class FlagChange:
 
 
 def new_flag(key: str, common: Values, states: States, stamp: Stamp, origin: Origin | None = None) -> FlagChange:
-    """Return the change that makes a flag."""
     columns = {name: value for name, value in common.items() if name != "tags"}
     flag = Flag(key=key, created_at=stamp.at, common_updated_at=stamp.at, common_version=stamp.version, **columns)
     flag.pk, flag.created_at = origin or (flag.pk, flag.created_at)
@@ -88,7 +90,7 @@ def new_flag(key: str, common: Values, states: States, stamp: Stamp, origin: Ori
 
 
 def change_flag(flag: Flag, before: Document, common: Values, states: States, stamp: Stamp) -> FlagChange:
-    """Give a flag, which has this JSON, the values and states that differ, and return the change."""
+    """Set the values and states that differ, and return the change. `before` is the flag as JSON."""
     after = before
     if common or len(states) > 1:  # a change of several environments belongs to all of them
         columns = {name: value for name, value in common.items() if name != "tags"}
@@ -103,7 +105,7 @@ def change_flag(flag: Flag, before: Document, common: Values, states: States, st
 def statements(
     changes: Sequence[FlagChange], environments: Mapping[str, Environment], make: insertion.Make = insertion.prepare
 ) -> Iterator[insertion.Statement]:
-    """Make the statements that save changes of flags. The caller deletes the tags that are replaced before."""
+    """Return the statements that save these changes. The caller deletes replaced tags first."""
     flags = [[getattr(change.flag, name) for name in _FLAG_COLUMNS] for change in changes if not change.environment]
     yield from make(Flag, _FLAG_COLUMNS, flags, insertion.replacing(("id",), _FLAG_COLUMNS))
     tags = [(change.flag.pk, name) for change in changes for name in change.common.get("tags", ())]
@@ -118,7 +120,7 @@ def statements(
 
 
 def read_flag(key: str) -> tuple[Flag, Document] | None:
-    """Return a flag and its JSON. It takes two queries, one of them for the tags."""
+    """Return a flag and its JSON, with two queries."""
     states = {"enabled": F("states__enabled"), "stored_rules": F("states__rules")}
     rows: list[Any] = list(Flag.objects.filter(key=key).annotate(environment=F("states__environment__key"), **states))
     if not rows:
@@ -129,7 +131,7 @@ def read_flag(key: str) -> tuple[Flag, Document] | None:
 
 
 def flag_as_json(flag: Flag) -> Document:
-    """Return the whole flag with its state in every environment, as the change log has it."""
+    """Return the whole flag with its state in every environment, as the change log stores it."""
     rows = FlagState.objects.filter(flag=flag).order_by("environment__key")
     states = rows.values_list("environment__key", "enabled", "rules")
     by_environment = {key: {"enabled": enabled, "rules": rules} for key, enabled, rules in states}
@@ -137,7 +139,9 @@ def flag_as_json(flag: Flag) -> Document:
 
 
 def flags_as_json(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Document]]:
-    """Return the flags with these keys, or all, with their JSON, ordered by key. It takes three queries."""
+    """Return the flags with these keys, or all flags, each with its JSON, in the order of their keys. It takes three
+    queries.
+    """
     flags, rows, tag_rows = Flag.objects.all(), FlagState.objects.all(), FlagTag.objects.all()
     wanted = None if keys is None else {key for key in keys if is_key(key)}
     if wanted is not None and len(wanted) <= _MAX_KEYS:
@@ -168,12 +172,10 @@ def with_states(as_json: Document, states: States) -> Document:
 
 
 def common_values(values: Values) -> Values:
-    """Return the values that all environments share."""
     return {name: value for name, value in values.items() if name not in _OF_A_STATE}
 
 
 def state_values(values: Values) -> Document:
-    """Return the values that belong to one environment."""
     return {name: values[name] for name in _OF_A_STATE}
 
 

@@ -1,4 +1,4 @@
-"""All writes of kill switches, and the one that a kill switch makes."""
+"""Write kill switches, and switch flags off with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PREFIX_LENGTH = 12
 def create_kill_switch(
     *, name: str, environment: Environment, flags: Sequence[str], actor: Actor, now: datetime, reason: str = ""
 ) -> tuple[KillSwitch, str]:
-    """Create a kill switch and return it with its token, which is not stored. Raises ValidationFailed."""
+    """Create a kill switch. Return it with its token, which is not stored. Raises ValidationFailed."""
     token = f"hyd_k_{secrets.token_urlsafe(32)}"
     with writing(actor=actor, now=now, reason=reason) as log:
         _check(name, flags, known=())
@@ -64,14 +64,14 @@ def update_kill_switch(
 
 
 def revoke_kill_switch(switch: KillSwitch, *, actor: Actor, now: datetime, reason: str = "") -> KillSwitch:
-    """Refuse the token from now on, permanently. A revoked kill switch stays as it is."""
+    """Refuse the token permanently. Revoking twice changes nothing."""
     with writing(actor=actor, now=now, reason=reason) as log:
         switch = _current(switch)
         return switch if switch.revoked_at else _save(log, switch, {"revoked_at": log.at})
 
 
 def kill_switch_as_json(switch: KillSwitch) -> Document:
-    """Return the kill switch as the change log keeps it: everything but its hash."""
+    """Return the kill switch as the change log stores it, without its hash."""
     return {
         "id": str(switch.pk),
         "name": switch.name,
@@ -83,7 +83,7 @@ def kill_switch_as_json(switch: KillSwitch) -> Document:
 
 
 def find_live(switch_id: str, token: str) -> KillSwitch | None:
-    """Return the kill switch with this id and token, unless it is revoked."""
+    """Return the kill switch with this id and token, or None if it is revoked."""
     try:
         parsed = UUID(switch_id)
     except ValueError:
@@ -98,7 +98,7 @@ def actor_of(switch: KillSwitch) -> Actor:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The flags of a call: those that were switched off, those that were off, and those that do not exist."""
+    """The flags of a call, by what happened to them: switched off, off before, and missing."""
 
     switched_off: Sequence[str]
     already_off: Sequence[str]
@@ -145,7 +145,7 @@ def _append(log: Writing, switch: KillSwitch, before: Document | None) -> None:
 
 
 def _check(name: str, flags: Sequence[str], known: Sequence[str]) -> None:
-    """Raise ValidationFailed if a value is invalid. Flags that are `known` already need not exist any more."""
+    """Raise ValidationFailed if a value is invalid. Flags in `known` need not exist any more."""
     details = check_name(name, "say which alert uses it")
     if not 1 <= len(flags) <= MAX_FLAGS:
         details.append(Detail("flags", DetailCode.OUT_OF_RANGE, f"Must name 1 to {MAX_FLAGS} flags."))

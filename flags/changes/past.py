@@ -1,4 +1,4 @@
-"""Read from the change log what a flag, and all that it depended on, was at a time in the past."""
+"""Read a past configuration from the change log: a flag and everything that it depended on."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from flags.validation.parsing import references
 
 
 def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> tuple[Configuration, int]:
-    """Return a past configuration and its revision. It has the flag and all flags and segments that it depended on.
+    """Return the configuration of a flag at a past time, and its revision.
 
-    Raises DomainError `flag_not_found` if there was no such flag, or ValidationFailed if the log may lack entries of
-    that time.
+    It has the flag, its prerequisites and their segments. Raises DomainError `flag_not_found` if the flag did not
+    exist, or ValidationFailed if the log may lack entries of that time.
     """
     then = Change.objects.as_of(moment)
     keys = [flag_key] if is_key(flag_key) else []
@@ -46,7 +46,7 @@ def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> t
 
 
 def _require_entries(kind: str, keys: Collection[str], moment: datetime) -> None:
-    """Refuse a moment for which the log may lack an entry: one of a later moment has superseded it, and is old, too."""
+    """Refuse times before which a needed entry may have been deleted: a later entry replaced it, and is old itself."""
     since = complete_since(timezone.now())
     if since is None or moment >= since:
         return
@@ -58,7 +58,7 @@ def _require_entries(kind: str, keys: Collection[str], moment: datetime) -> None
 def _closure(
     then: ChangeQuerySet, kind: str, keys: Iterable[str], read: Callable[[Document], Document]
 ) -> Mapping[str, Document]:
-    """Return the documents of these keys, of those that they name, and so on. Each step takes one query."""
+    """Return the documents of these keys and, step by step, of the keys that they name. Each step takes one query."""
     closure: dict[str, Document] = {}
     seen: set[str] = set()
     wanted = set(keys)

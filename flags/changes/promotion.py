@@ -1,4 +1,4 @@
-"""Promotion: copy the state of flags from one environment to another. Only states differ by environment."""
+"""Promotion: copy the states of flags from one environment to another."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def promote(
     is_dry_run: bool = False,
     seen: str | None = None,
 ) -> Sequence[Written]:
-    """Give flags in `target` the state that they have in `source`, and return those that differ.
+    """Give flags in `target` the states that they have in `source`, and return the flags that differ.
 
-    `keys` are the flags; None means all that are not archived. A dry run does all of it and rolls
-    it back. If the `fingerprint` of a dry run is sent as `seen`, the same differences are written
-    or none. Raises ValidationFailed, or DomainError `precondition_failed`.
+    `keys` are the flags; None means all that are not archived. A dry run rolls back. With the `fingerprint` of a dry
+    run as
+    `seen`, exactly its differences are written, or nothing. Raises ValidationFailed, or DomainError
+    `precondition_failed`.
     """
     if source.pk == target.pk:
         message = f"Must differ from {target.key}, the environment that is written."
@@ -49,7 +50,7 @@ def promote(
 
 
 def fingerprint(written: Sequence[Written]) -> str:
-    """Return a text that identifies these differences: other differences have another fingerprint."""
+    """Return a hash of the differences."""
     text = json.dumps([[change.before, change.after] for change in written], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The properties of a flag that all environments share: names, empty values, checks, and their form in documents.
+"""The properties of a flag that all environments share: their names, empty values and checks, and their form in JSON.
 
 `flags.validation.parsing` checks rules, variants, schemas and prerequisites.
 """
@@ -19,13 +19,13 @@ from flags.validation.parsing import parse_flag
 from flags.validation.shapes import check_distinct, check_list, check_text
 
 Values = Mapping[str, Any]
-"""The values of a flag that can be written in one environment, by the names of the model."""
+"""Values of a flag in one environment, by the names of the model's fields."""
 
 MAX_TAGS = 50
 
 
 class Property(NamedTuple):
-    """The name of a property in JSON, and its empty value in the model. Documents leave out empty properties."""
+    """The name of a property in JSON, and its empty value in the model. JSON leaves out empty properties."""
 
     name: str
     none: Any
@@ -53,30 +53,30 @@ NEW: Values = {"description": "", **OFF, **{name: property_.none for name, prope
 
 
 def common_as_json(flag: Flag, tags: list[str]) -> Document:
-    """Return what all environments share of a flag, as the change log has it. It takes no query."""
+    """Return the shared part of a flag, as the change log stores it. It takes no query."""
     own = {"id": str(flag.pk), "key": flag.key, "description": flag.description}
     return {**own, **_stored_document(flag, _IN_COLUMNS, tags=tags)}
 
 
 def evaluated_as_json(flag: Flag) -> Document:
-    """Return the part of `common_as_json` that evaluation needs."""
+    """Return the shared part of a flag that evaluation reads."""
     return {"key": flag.key, **_stored_document(flag, _EVALUATED)}
 
 
 def in_environment(document: Document, environment_key: str) -> Document:
-    """Return the document that the engine reads for one environment. Without a state there, the flag is off."""
+    """Return what the engine reads of a flag in one environment. Without a state there, the flag is off."""
     common = {name: document[name] for name in _READ_BY_THE_ENGINE if name in document}
     return {**common, **document["states"].get(environment_key, OFF)}
 
 
 def with_decisive_values(document: Document, values: Values) -> Document:
-    """Return the document of a flag with other values of what the engine reads in all environments."""
+    """Return the JSON of a flag with these values of the properties that the engine reads."""
     kept = {name: value for name, value in document.items() if name not in _DECISIVE}
     return {**kept, **_as_json({name: values[name] for name in _EVALUATED})}
 
 
 def values_of(document: Document, environment_key: str) -> Values:
-    """Return the values of a flag in one environment, from the document of the whole flag."""
+    """Return the values of a flag in one environment, from the JSON of the whole flag."""
     common = {name: document.get(property_.name, property_.none) for name, property_ in PROPERTIES.items()}
     if common["expires_at"] is not None:
         common["expires_at"] = parse_timestamp(common["expires_at"])
@@ -98,9 +98,9 @@ def merge(values: Values, changes: Mapping[str, Any]) -> Values:
 
 
 def differing(values: Mapping[str, Any], old: Values) -> dict[str, Any]:
-    """Return those of the values that differ from the old ones.
+    """Return the values that differ from the old ones.
 
-    In `variants`, 3 differs from 3.0, because clients get integers only if all values of a flag are integers.
+    In `variants`, 3 differs from 3.0: clients get integers only if all values of a flag are integers.
     """
     return {
         name: value
@@ -110,7 +110,7 @@ def differing(values: Mapping[str, Any], old: Values) -> dict[str, Any]:
 
 
 def validate(key: str, values: Values, details_of_key: list[Detail] | None = None) -> Values:
-    """Return the values, completed with the variants served. Raises ValidationFailed with all details."""
+    """Return the values with the default and off variants filled in. Raises ValidationFailed with all details."""
     details = [*(details_of_key or ()), *_check(values)]
     document = {"key": key, "enabled": values["enabled"], "rules": values["rules"], **_as_json(values)}
     try:

@@ -1,7 +1,6 @@
-"""References between flags and segments: they must exist, form no circle, and not be removed while they are needed.
+"""References between flags and segments: they must exist, form no circle, and not be removed while in use.
 
-Writers call these checks while they hold the lock of the change log, so that nothing changes
-meanwhile.
+The caller holds the lock of the change log during these checks.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from flags.models import Flag, FlagState, Segment
 from flags.validation.parsing import Reference, parse_flag, references
 
 asking_for_segment_users = Signal()
-"""Sent with `segment`, a key. Receivers return the names of what uses it, such as `the experiment checkout`."""
+"""Sent with `segment`, a key. Receivers return the names of its users, such as `the experiment checkout`."""
 
 segments_changed = Signal()
-"""Sent with `log`, the writing, and `segments`, the keys of segments whose members may have changed.
+"""Sent with `log` and `segments`, the keys of segments whose members may have changed.
 
-It is sent in the transaction, once for all segments written together. Receivers append to the same
-log, or refuse the change by a DomainError.
+It is sent once for each transaction, inside it. Receivers append to the same log, or raise a DomainError to refuse the
+change.
 """
 
 MAX_CHAIN_LENGTH = 10
-"""The most flags, or segments, that may depend on each other in a row. Evaluation follows the whole chain."""
+"""How many flags, or segments, may depend on each other in a row. Evaluation follows the whole chain."""
 
 _MAX_SHOWN = 2 * MAX_CHAIN_LENGTH
 _SHOWN = 10
@@ -51,7 +50,7 @@ class Chains:
 
 
 class Lookup:
-    """Finds flags and segments by queries of its own. It is made for a single check."""
+    """Finds flags and segments with a query for each question, for a single check."""
 
     granted_flags: Collection[str] = ()
 
@@ -70,15 +69,14 @@ class Lookup:
         return Chains({segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")})
 
     def flags_that_need(self, key: str) -> Sequence[Flag]:
-        """Return the flags that have a flag as a prerequisite."""
+        """Return the flags that have this flag as a prerequisite."""
         return [flag for flag in Flag.objects.naming(key) if key in _flags_named(flag)]
 
 
 class CachedLookup(Lookup):
-    """A lookup that reads everything once, for many checks while nothing is written.
+    """Reads everything once, for many checks while nothing is written.
 
-    It finds the flags and segments that it is given as they will be saved. Those that are `granted` count as present
-    and suitable.
+    `flags` and `segments` replace the stored ones. `granted` keys count as present and suitable.
     """
 
     def __init__(
@@ -130,7 +128,7 @@ class CachedLookup(Lookup):
 
 
 def check_flag(document: Document, lookup: Lookup | None = None) -> None:
-    """Check what a flag names, given the document that the engine reads. Raises ValidationFailed."""
+    """Check the flags and segments that a flag refers to. Raises ValidationFailed."""
     lookup = lookup or Lookup()
     named = list(references(document))
     flags = [reference for reference in named if reference.kind == "flag"]
@@ -146,7 +144,7 @@ def check_flag(document: Document, lookup: Lookup | None = None) -> None:
 
 
 def check_segment(document: Document, lookup: Lookup | None = None) -> None:
-    """Check what a segment names. Raises ValidationFailed."""
+    """Check the segments that a segment refers to. Raises ValidationFailed."""
     lookup = lookup or Lookup()
     segments = list(references(document))
     _refuse(_unknown_segments([segment for segment in segments if segment.key != document["key"]], lookup))
@@ -155,12 +153,12 @@ def check_segment(document: Document, lookup: Lookup | None = None) -> None:
 
 
 def check_conditions(conditions: Sequence[Document]) -> None:
-    """Check the segments that conditions outside of flags and segments name. Raises ValidationFailed."""
+    """Check the segments in conditions of an experiment. Raises ValidationFailed."""
     _refuse(_unknown_segments(list(references({"conditions": conditions})), Lookup()))
 
 
 def all_segments_named(conditions: Sequence[Document], lookup: Lookup) -> set[str]:
-    """Return the keys of segments that conditions name, directly or through other segments."""
+    """Return the keys of the segments in conditions, directly or through other segments."""
     named: set[str] = set()
     waiting = [reference.key for reference in references({"conditions": conditions})]
     while waiting:
@@ -172,7 +170,7 @@ def all_segments_named(conditions: Sequence[Document], lookup: Lookup) -> set[st
 
 
 def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False, lookup: Lookup | None = None) -> None:
-    """Raise DomainError `in_use` if the flag is a prerequisite of others. `but_archived` ignores archived ones."""
+    """Raise DomainError `in_use` if the flag is a prerequisite. `but_archived` ignores archived flags that need it."""
     others = (lookup or Lookup()).flags_that_need(flag.key)
     if names := [other.key for other in others if not (but_archived and other.archived_at)]:
         message = f"The flag is a prerequisite of {_listed(names)}; remove it there before you {what} it."
@@ -180,9 +178,10 @@ def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False, loo
 
 
 def require_variants_not_needed(document: Document, written: Collection[str], lookup: Lookup | None = None) -> None:
-    """Raise DomainError `in_use` if new variants of a flag do not fit the rules of other environments, or other flags.
+    """Raise DomainError `in_use` if the flag's new variants do not fit its rules elsewhere, or the prerequisites of
+    others.
 
-    `written` are the environments whose rules have been checked already.
+    `written` are the environments whose rules were checked already.
     """
     needing = (lookup or Lookup()).flags_that_need(document["key"])
     users = [*_rules_of_other_environments(document, written), *_flags_that_need_lost_variants(document, needing)]
@@ -192,7 +191,7 @@ def require_variants_not_needed(document: Document, written: Collection[str], lo
 
 
 def require_segment_not_needed(segment: Segment) -> None:
-    """Raise DomainError `in_use` if a flag in any environment, a segment or an experiment uses the segment."""
+    """Raise DomainError `in_use` if a flag, a segment or an experiment uses the segment."""
     states = FlagState.objects.naming(segment.key).select_related("flag", "environment")
     flags = defaultdict(list)
     for state in states.order_by("flag__key", "environment__key"):
@@ -260,7 +259,7 @@ def _flags_that_need_lost_variants(document: Document, needing: Sequence[Flag]) 
 
 
 def _check_chain(key: str, named: Sequence[Reference], chains: Chains, noun: str) -> Iterator[Detail]:
-    """Yield a detail if dependencies form a circle, or a chain that is too long."""
+    """Yield a detail if dependencies form a circle or too long a chain."""
     if circle := _find_circle(key, chains.needs):
         field = next(reference.field for reference in named if reference.key == circle[1])
         message = f"Would depend on itself: {' → '.join(circle)}; remove one of these references."
@@ -294,7 +293,7 @@ def _find_circle(key: str, needs: _Needs) -> list[str]:
 
 
 def _find_longest(key: str, needs: _Needs) -> tuple[str, ...]:
-    """Return the longest chain that begins at a key, cut off where a message would: a file may even have circles."""
+    """Return the longest chain from a key. It is cut off at a maximum, because files may contain circles."""
     steps = [{key: key}]
     while len(steps) < _MAX_SHOWN and (step := {needed: key for key in steps[-1] for needed in needs.get(key, ())}):
         steps.append(step)

@@ -33,12 +33,13 @@ from flags.models import Flag, Segment
 
 _ANYWHERE = ""
 _OWN = ("id", "archivedAt", "states")
-"""What a flag keeps when it is reverted, except for its state in one environment."""
+"""What a revert keeps of a flag, besides its states in other environments."""
 
 
 class Flags(Reversible):
-    """An undo concerns all environments. A revert concerns one, and what they share; it neither archives nor restores a
-    flag, and keeps the rule of an experiment.
+    """An undo concerns all environments. A revert concerns one environment and the shared properties.
+
+    A revert neither archives nor restores a flag, and keeps the rule of an experiment.
     """
 
     noun = "flag"
@@ -122,10 +123,10 @@ def revert_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Restore a flag to a revision, in this environment and in what all environments share. It does not archive.
+    """Restore a flag's state in one environment and its shared properties to a revision.
 
-    The revision must be in the history of this environment. Raises what `reversion.revert` raises, or DomainError
-    `flag_not_found` or `precondition_failed`.
+    The revision must be in the history of this environment. Raises as `config.change_log.reversion.revert` does, and
+    DomainError `flag_not_found` or `precondition_failed`.
     """
     read = partial(get_flag, key, environment)
     with changing(read, if_match, actor=actor, now=now, reason=reason) as (log, flag):

@@ -1,4 +1,4 @@
-"""All writes of a segment, for the API, the admin and commands. Each appends the whole segment to the change log."""
+"""Write a single segment, for the API, the admin and commands. `bulk` writes many segments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ _COLUMNS = tuple(field.attname for field in Segment._meta.concrete_fields)
 
 
 def get_segment(key: str) -> Segment:
-    """Return the segment with this key. Raises DomainError `not_found`."""
     segment = Segment.objects.filter(key=key).first() if is_key(key) else None
     if segment is None:
         message = f"No segment has the key {key[:100]!r}; list them with GET /v1/segments."
@@ -40,7 +39,7 @@ def get_segment(key: str) -> Segment:
 
 
 def create_segment(*, key: str, actor: Actor, now: datetime, reason: str = "", **values: Any) -> Segment:
-    """Create a segment of `values`: description, conditions and user_ids, which are all optional.
+    """Create a segment. `values` are any of description, conditions and user_ids.
 
     Raises ValidationFailed, or DomainError `already_exists`.
     """
@@ -65,13 +64,13 @@ def update_segment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Segment:
-    """Merge `changes` (description, conditions, user_ids) into a segment. Equal values change nothing."""
+    """Merge `changes` (description, conditions, user_ids) into a segment. Nothing is written if nothing differs."""
     with changing(partial(get_segment, key), if_match, actor=actor, now=now, reason=reason) as (log, segment):
         return change(log, segment, changes)
 
 
 def change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segment:
-    """Merge `changes` into a segment and append its change, as `update_segment` does."""
+    """Merge `changes` into a segment and log the change, as `update_segment` does."""
     before = segment_as_json(segment)
     values = validate(segment.key, changes, to={name: getattr(segment, name) for name in _NEW})
     new = _save(segment, values, Stamp(log.at, log.next_revision()))
@@ -84,7 +83,7 @@ def change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segmen
 
 
 def delete_segment(*, key: str, actor: Actor, now: datetime, if_match: str | None = None, reason: str = "") -> None:
-    """Delete a segment, unless a flag, a segment or an experiment uses it. Its history stays in the change log."""
+    """Delete a segment that nothing uses. Its history stays in the change log."""
     with changing(partial(get_segment, key), if_match, actor=actor, now=now, reason=reason) as (log, segment):
         remove(log, segment)
 
@@ -106,9 +105,9 @@ def change_members(
     if_match: str | None = None,
     reason: str = "",
 ) -> tuple[Segment, Members]:
-    """Add users to those that a segment lists, remove others, and return which of them were not so before.
+    """Add and remove listed users, and return those whose membership changed.
 
-    The change log keeps these alone, not the whole lists of before and after, which may be megabytes.
+    The change log stores only these, because the whole lists may be megabytes.
     """
     add, remove = [] if add is None else add, [] if remove is None else remove
     _check_ids(add, remove)
@@ -144,26 +143,25 @@ def _check_ids(add: Any, remove: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Users who came into the list of a segment, and users who left it."""
+    """User ids that were added to the list of a segment, and removed from it."""
 
     added: Sequence[str]
     removed: Sequence[str]
 
     @classmethod
     def of(cls, change: Change) -> Members:
-        """Read a change of the kind MEMBERS_KIND."""
         return cls((change.after or {})["userIds"], (change.before or {})["userIds"])
 
     def applied_to(self, user_ids: Sequence[str]) -> list[str]:
-        """Return the list with those added at its end. Applied to a later list, with all changes since, it is that."""
+        """Return the list with these changes. Added users come last, in the order in which they were added."""
         moved = {*self.added, *self.removed}
         return [*(user for user in user_ids if user not in moved), *self.added]
 
 
 def segments_in_log(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Document]:
-    """Return, by key, the segments as the log leaves them, or a part of it from its beginning on.
+    """Return the segments with these keys at the end of `log`, which may be the beginning of the change log.
 
-    That is the newest whole JSON of each, and what has come and gone since.
+    Each is its newest whole entry, with the later changes of its members applied.
     """
     newest = log.filter(kind=KIND, key__in=keys).order_by().values("key").annotate(newest=Max("revision"))
     whole = {change.key: change for change in Change.objects.filter(revision__in=newest.values("newest"))}
@@ -180,30 +178,29 @@ def segments_in_log(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Doc
 
 
 def segment_at(key: str, revision: int) -> Document | None:
-    """Return the segment as it was after a revision of its history; None if there was none, or no such revision."""
+    """Return the segment after a revision of its history, or None if there was no segment or no such revision."""
     own = Change.objects.of_key(KIND, key).filter(revision__lte=revision)
     return segments_in_log(own, [key]).get(key) if own.filter(revision=revision).exists() else None
 
 
 def changed_since(keys: Collection[str], revision: int) -> list[str]:
-    """Return the keys of those segments, in order, whose conditions or user ids changed after a revision."""
+    """Return the keys of segments, sorted, whose conditions or user ids changed after a revision."""
     rows = Change.objects.since(revision).filter(kind__in=kinds_of(KIND), key__in=keys).iterator(chunk_size=10)
     return sorted({row.key for row in rows if not is_same(_membership(row.before), _membership(row.after))})
 
 
 def has_other_members(new: Collection[str]) -> bool:
-    """Return whether new values of a segment may change its members."""
     return not _MEMBERSHIP.isdisjoint(new)
 
 
 def announce(log: Writing, keys: Sequence[str]) -> None:
-    """Send `segments_changed` for segments whose members may have changed. Call it after they are logged."""
+    """Send `segments_changed` for segments whose members may have changed. The changes must be logged before."""
     if keys:
         references.segments_changed.send(sender=Segment, log=log, segments=keys)
 
 
 def segment_as_json(segment: Segment) -> Document:
-    """Return the whole segment, as the change log has it."""
+    """Return the segment as the change log stores it."""
     return {
         "id": str(segment.pk),
         "key": segment.key,
@@ -218,12 +215,12 @@ def _membership(as_json: Document | None) -> Document:
 
 
 def new_segment(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
-    """Return a segment of validated values for a caller that saves it, checks references and logs."""
+    """Return an unsaved segment of validated values."""
     return Segment(key=key, created_at=stamp.at, updated_at=stamp.at, version=stamp.version, **values)
 
 
 def set_values(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
-    """Give a segment validated values, and return those that differ, for a caller that saves it."""
+    """Set validated values without saving, and return those that differ."""
     new = {name: value for name, value in values.items() if not is_same(value, getattr(segment, name))}
     if new:
         for name, value in {**new, "updated_at": stamp.at, "version": stamp.version}.items():
@@ -232,7 +229,6 @@ def set_values(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Map
 
 
 def staged_statements(segments: Iterable[Segment]) -> Sequence[insertion.Statement]:
-    """Make statements that save segments, new and changed ones."""
     rows = [[getattr(segment, name) for name in _COLUMNS] for segment in segments]
     return insertion.stage(Segment, _COLUMNS, rows, insertion.replacing(("id",), _COLUMNS))
 
@@ -245,14 +241,13 @@ def _save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[
 
 
 def values_of(as_json: Document) -> Mapping[str, Any]:
-    """Return the values of a segment from its JSON."""
     return {name: as_json[_NAMES.get(name, name)] for name in _NEW}
 
 
 def validate(
     key: str, changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, details_of_key: list[Detail] | None = None
 ) -> Mapping[str, Any]:
-    """Return the values of a segment with `changes` merged in. Raises ValidationFailed with all details."""
+    """Return the values of a segment with `changes` merged into `to`. Raises ValidationFailed with all details."""
     if unknown := changes.keys() - _NEW.keys():
         raise TypeError(f"A segment has no {', '.join(sorted(unknown))}.")
     merged = {**to, **changes}

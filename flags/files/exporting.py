@@ -1,4 +1,4 @@
-"""The content of a file of flags and segments, from the database. `flags.files.syntax` writes it as text."""
+"""Read flags and segments from the database as the content of a file. `syntax` writes it as text."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _OF_RULES = (
     *("at", "ramp", "bucketBy", "salt", "ranges", "from", "to", "startAt", "endAt"),
     *("flag", "serves", "variant", "variants", "split", "weight"),
 )
-"""The order of names in rules, conditions and prerequisites, at any depth: PostgreSQL does not keep their order."""
+"""The order of names in rules, conditions and prerequisites at any depth. PostgreSQL does not keep their order."""
 _RANK = {name: rank for rank, name in enumerate(_OF_RULES)}
 
 
 def content_of_file(keys: Sequence[str] = (), environments: Sequence[Environment] = ()) -> Document:
-    """Return all flags and segments, or the flags with these keys and the segments that they refer to.
+    """Return all flags and segments, or the flags with these keys and the segments that they use.
 
-    Only the states in these environments are included. Raises DomainError `flag_not_found`.
+    States of other environments are left out. Raises DomainError `flag_not_found`.
     """
     with read_consistently():
         return _content(keys, environments)
@@ -72,7 +72,7 @@ def _segment(document: Document) -> Document:
 
 
 def _present(document: Document, names: Sequence[str]) -> Document:
-    """Return the properties with these names that have a value."""
+    """Return the properties with these names that are not empty."""
     return {name: _in_order(name, document[name]) for name in names if document.get(name) not in (None, "", [])}
 
 
@@ -92,7 +92,7 @@ def _ranked(value: Any) -> Any:
 
 
 def _segments_referred_to(flags: Sequence[Document]) -> Collection[str]:
-    """Return the keys of the segments that flags refer to, directly or through other segments."""
+    """Return the keys of the segments that flags use, directly or through other segments."""
     holders: list[Any] = [state for flag in flags for state in flag["environments"].values()]
     by_key = {segment.key: {"conditions": segment.conditions} for segment in Segment.objects.naming("inSegment")}
     keys: set[str] = set()

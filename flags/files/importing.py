@@ -1,6 +1,6 @@
-"""The import of a file of flags and segments: all of its entries are written in one transaction, or none of them.
+"""Import a file of flags and segments: all entries are written in one transaction, or none.
 
-`read` finds everything that is wrong with the file, with its line. `import_content` writes what was read.
+`read` finds every error in the file, with its line. `import_content` writes what was read.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _entry = re.compile(r"(flags|segments)\[(\d+)\]\.?")
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The entries that can be written, and what is wrong with the others.
+    """The valid entries of a file, and the errors in the others.
 
-    A reference to a refused flag or segment is not reported as an error of its own.
+    References to refused flags and segments are not reported as errors.
     """
 
     segments: Sequence[SegmentEntry]
@@ -51,7 +51,7 @@ class Content:
 
 
 class FileRefused(Exception):
-    """The file cannot be imported; `defects` has a message for each reason."""
+    """The file cannot be imported. `defects` has one message for each error."""
 
     def __init__(self, defects: Sequence[str]) -> None:
         super().__init__("\n".join(defects))
@@ -60,14 +60,14 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that was read: its name for people, its text with the lines, and the content to import."""
+    """A file that was read. `name` appears in messages, and `text` knows the lines."""
 
     name: str
     text: Text
     content: Content
 
     def refused(self, details: Sequence[Detail]) -> FileRefused:
-        """Return the error that says what is wrong, in the order of the lines of this file."""
+        """Return the error to raise, with its messages in the order of lines."""
         defects = [Defect(self.text.line_of(detail.field), self._message(detail)) for detail in details]
         return _refused(self.name, sorted(defects, key=lambda defect: defect.line))
 
@@ -85,9 +85,9 @@ class File:
 
 
 def read(raw: bytes, *, name: str, form: str, only_environment: str | None = None) -> File:
-    """Read a file in the form `yaml` or `json`, with the states of all environments or of only one.
+    """Read a file in the form `yaml` or `json`, with the states of all environments or of one.
 
-    Raises FileRefused if its text cannot be parsed. Anything else that is wrong is in the content of the file.
+    Raises FileRefused if its text cannot be parsed. All other errors are in the content.
     """
     try:
         text = parse(_decode(raw), form)
@@ -157,7 +157,7 @@ _OF_FILE: Mapping[str, Check] = {"version": _take_any, "segments": _take_any, "f
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the value of one file, and collects its entries and what is wrong with them."""
+    """Collects the entries of one file, and its errors."""
 
     only_environment: str | None
     defects: list[Detail] = field(default_factory=list)
@@ -187,7 +187,7 @@ class _Reader:
     def _entries(
         self, file: dict[str, Any], name: str, checks: Mapping[str, Check], example: str
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield each object of a list that has a key, with its path. Wrong shapes are added to the defects."""
+        """Yield each object of a list that has a key, with its path. Other shapes are errors."""
         entries = file.get(name, [])
         if not isinstance(entries, list):
             self.defects.append(Detail(name, DetailCode.INVALID_TYPE, f"Must be a list of {name}."))
@@ -248,7 +248,7 @@ class _Reader:
 
 
 def _string(sent: Mapping[str, Any], name: str) -> str:
-    """Return a string, or "" in place of another value, which is among the defects already."""
+    """Return the string, or "" for another value, which was reported already."""
     value = sent.get(name, "")
     return value if isinstance(value, str) else ""
 
@@ -261,7 +261,7 @@ def _moment(sent: Mapping[str, Any]) -> datetime | None:
 
 
 def _without_dot(details: Iterator[Detail]) -> Iterator[Detail]:
-    """Yield details of the outermost object, whose fields have no path before them."""
+    """Yield details of the outermost object without the dot before the field."""
     return (replace(detail, field=detail.field.removeprefix(".")) for detail in details)
 
 
@@ -271,9 +271,9 @@ def _without_dot(details: Iterator[Detail]) -> Iterator[Detail]:
 def import_content(
     content: Content, *, actor: Actor, now: datetime, reason: str = "", is_dry_run: bool = False
 ) -> Sequence[Written]:
-    """Write the entries that differ from the database and return them, segments before the flags that refer to them.
+    """Write the entries that differ from the database and return them, segments first.
 
-    A dry run writes them and then rolls back. Raises ValidationFailed with all errors of the whole file.
+    A dry run writes them and rolls back. Raises ValidationFailed with all errors of the file.
     """
 
     def prepare(basis: Basis) -> bulk.Write:

@@ -1,6 +1,6 @@
-"""JSON values as text: YAML or JSON, parsed with the line of each part, and written as people edit it.
+"""YAML and JSON: text is parsed into values with their lines, and values are written as people edit them.
 
-YAML is limited to what JSON can say. `flags.files.importing` decides what the values mean.
+YAML is limited to what JSON can express. `importing` decides what the values mean.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _old_readers = VersionedResolver(version=(1, 1))
 
 
 class Defect(NamedTuple):
-    """What is wrong with a text, and in which line, counted from 1."""
+    """An error in a text, and its line, counted from 1."""
 
     line: int
     message: str
 
 
 class UnreadableText(Exception):
-    """The text has no value that can be used."""
+    """The text cannot be parsed, or contains a value that cannot be stored."""
 
     def __init__(self, *defects: Defect) -> None:
         super().__init__(*defects)
@@ -69,13 +69,13 @@ class UnreadableText(Exception):
 
 @dataclass(frozen=True)
 class Text:
-    """The JSON value of a text. The lines of its parts are only looked for when they are needed."""
+    """A parsed text. Lines are computed only when needed."""
 
     value: Any
     _find_lines: Callable[[], Mapping[str, int]]
 
     def line_of(self, path: str) -> int:
-        """Return the line of a path such as `flags[3].rules[0].type`, or of the innermost part of it that exists."""
+        """Return the line of a path such as `flags[3].rules[0].type`, or of its innermost existing parent."""
         while path not in self._lines:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self._lines[path]
@@ -86,7 +86,7 @@ class Text:
 
 
 class _Event(NamedTuple):
-    """A step through a text. The sign is a bracket, a quotation mark for strings, or empty for other scalars."""
+    """A token of a text. `sign` is a bracket, a quotation mark for strings, or empty for other scalars."""
 
     line: int
     sign: str
@@ -98,7 +98,7 @@ class _Event(NamedTuple):
 
 
 def form_of(name: str) -> str | None:
-    """Return the form that the name of a file implies, or None."""
+    """Return the form that a file name implies, or None."""
     return _FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower())
 
 
@@ -116,7 +116,7 @@ def parse(text: str, form: str) -> Text:
 
 
 def resolve(text: str) -> Any:
-    """Return the value of a scalar without quotes, by the rules of JSON; anything else is a string."""
+    """Return the value of an unquoted scalar by the rules of JSON. Anything else is a string."""
     if text in _WORDS:
         return _WORDS[text]
     if not _number.fullmatch(text):
@@ -195,7 +195,7 @@ def _build(events: Iterator[_Event]) -> Text:
 
 
 class _Builder:
-    """Builds a JSON value, and the line of each part by its path. Raises UnreadableText if it cannot go on."""
+    """Builds a JSON value from tokens, and finds the line of each path. Raises UnreadableText."""
 
     def __init__(self, events: Iterator[_Event]) -> None:
         self.lines: dict[str, int] = {}
@@ -246,7 +246,7 @@ class _Builder:
 
 
 def _fault(value: Any) -> str | None:
-    """Return why databases and JSON answers cannot carry a scalar, or None if they can."""
+    """Return why a scalar cannot be stored or sent as JSON, or None."""
     match value:
         case str() if "\0" in value:
             return "Must not contain the character U+0000."
@@ -283,7 +283,7 @@ def _require_sound(value: Any, depth: int = 0) -> None:
 
 
 def write(value: Any, form: str) -> str:
-    """Return the value as text in the form `yaml` or `json`."""
+    """Write a value as text in the form `yaml` or `json`."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n" if form == "json" else _write_yaml(value)
 
 
@@ -326,7 +326,7 @@ def _value_events(value: Any, *, is_outermost: bool = False) -> Iterator[Event]:
 
 
 def _style(text: str) -> str | None:
-    """Return the sign of quotes or of a block, or None to let the library choose."""
+    """Return the quotes or the block style of a string, or None for the library's choice."""
     lines = text.split("\n")
     if not all(map(str.isprintable, lines)) or not isinstance(resolve(text), str):
         return '"'
@@ -334,6 +334,6 @@ def _style(text: str) -> str | None:
 
 
 def _scalar(value: Any) -> str:
-    """Return a number, a boolean or null so that YAML 1.1 reads it, too: it has 1.0e+16, but not 1e+16."""
+    """Return a number, a boolean or null as YAML 1.1 also reads it, which has 1.0e+16 but not 1e+16."""
     text = json.dumps(value)
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text

@@ -1,6 +1,6 @@
-"""What was written, as lines for a terminal: `~ flag dark-mode`, then `    production enabled: false → true`.
+"""Written changes as lines for a terminal: `~ flag dark-mode`, then ` production enabled: false → true`.
 
-Fields have the names of the API and of files; `config.change_log.descriptions` describes changes in words for pages.
+Fields have their names of the API. `config.change_log.descriptions` describes changes for pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OMITTED = ("id", "key", "states")
 
 
 def lines(written: Sequence[Written]) -> Iterator[str]:
-    """Yield the lines of all flags and segments that were written, in their order."""
+    """Yield the lines of all flags and segments that were written."""
     for entry in written:
         yield f"{'~' if entry.before else '+'} {entry.kind} {entry.key}"
         differences = _differences(entry.before or {}, entry.after)

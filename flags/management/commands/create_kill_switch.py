@@ -1,6 +1,4 @@
-"""`manage.py create_kill_switch`: create a kill switch for an alert manager. Only its token goes to stdout, so that a
-script can read it.
-"""
+"""`manage.py create_kill_switch`: create a kill switch. Only its token goes to stdout, for scripts."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Command(OperatorCommand):
 
 
 def _bytes_of(file: str) -> bytes:
-    """Return the bytes of the file. Of a file that is too large, return one byte more than the limit."""
+    """Return the content of the file, at most one byte more than the limit."""
     if file == STANDARD:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
