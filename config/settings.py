@@ -170,7 +170,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "builtins": ["config.admin.times", "config.admin.user_links"],
+            "builtins": ["config.admin.template_filters"],
         },
     }
 ]

@@ -24,7 +24,8 @@ from config.management.database_examinations import (
 )
 from config.management.host_examinations import examine_disk, examine_proxy, examine_settings, examine_streams
 from config.serving.worker_process import worker_starts
-from config.webhooks import outbox, sender
+from config.webhooks import outbox
+from config.webhooks import sender_thread as sender
 
 examinations.register("database", examine_database)
 examinations.register("clock", examine_clock, needs_schema=True)

@@ -10,8 +10,8 @@ from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerSplitV
 
 from config.admin.accounts import change_own_password
 from config.admin.failure_pages import handler400, handler403, handler404, handler500  # noqa: F401 (Django's names)
-from config.api.audit_views import AuditViewSet
 from config.api.environment_views import EnvironmentViewSet
+from config.api.history_views import AuditViewSet
 from config.api.key_views import KeyViewSet
 from config.api.schema_view import SchemaView
 from config.guide.views import redirect_to_guide, show_page, show_search_index

@@ -8,9 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from config.change_log.preconditions import changing
 from config.change_log.reversion import Reversible, Target, UndoPlan, reversibles
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing, changing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment, ReasonSetting, Source

@@ -13,7 +13,7 @@ from config.access.accounts import GROUP, USER, describe_permission, names_of
 from config.change_log.descriptions import name_kind
 from config.change_log.sentences import KindWords, Sentences, kind_words, list_sentences, on_change
 from config.models import ReasonSetting, Scope, WebhookFormat
-from config.webhooks import changes as webhooks
+from config.webhooks import writes as webhooks
 
 _SCOPES = {str(scope): scope.label.replace(": ", " (", 1) + ")" for scope in Scope}
 _REASONS = {str(setting): setting.label.lower() for setting in ReasonSetting}

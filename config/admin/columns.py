@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from unfold.decorators import display
 
-from config.admin.times import minute
+from config.admin.template_filters import minute
 from config.change_log.named_users import Words, users_in
 
 _MOST_LETTERS = 100

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,9 +21,8 @@ from config.admin.current_environment import current_environment, environments_o
 from config.admin.filters import ChoiceFilter, DayFilter
 from config.admin.forms import DomainForm, MomentField, TextField
 from config.admin.reasons import reason_of
-from config.admin.revision import answer_revision
 from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, writer
-from config.admin.user_links import link_users
+from config.admin.template_filters import link_users
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, name_kind, without_long_documents
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
@@ -351,3 +351,34 @@ class ChangeAdmin(ReadOnly, WritePages):
 def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
     """Return changes for a list, to be described by `describe_change_briefly`."""
     return without_long_documents(changes, [kind for kind, page in admin_of_kind().items() if page.has_long_documents])
+
+
+def answer_revision(request: HttpRequest) -> JsonResponse:
+    """Answer the newest revision, when it was made, and what time it is, in seconds since 1970.
+
+    It takes one query of its own.
+    """
+    newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
+    revision, at = newest or (0, None)
+    return JsonResponse({"revision": revision, "at": at.timestamp() if at else 0, "now": timezone.now().timestamp()})
+
+
+class Scheduled(NamedTuple):
+    """A moment, the name and the page of what it concerns, and what happens then in words."""
+
+    at: datetime
+    name: str
+    address: str
+    words: str
+
+
+def expiring_keys(environment: Environment, now: datetime, until: datetime) -> Iterator[Scheduled]:
+    """Yield the API keys of an environment that expire."""
+    keys = environment.api_keys.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=until)
+    for key in keys:
+        assert key.expires_at is not None  # noqa: S101 (the query asks for it)
+        yield Scheduled(key.expires_at, key.name, _address(key), "expires, and calls with this API key are refused")
+
+
+def _address(key: ApiKey) -> str:
+    return reverse("admin:config_apikey_change", args=[key.pk])

@@ -24,12 +24,13 @@ from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.forms import DomainForm, TextField, WordsField
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, ReadOnly, button, writer
-from config.admin.times import minute
+from config.admin.template_filters import minute
 from config.change_log.descriptions import name_kind
 from config.change_log.reversion import Irreversible, reversibles
 from config.models import KINDS, Delivery, DeliveryState, Environment, Webhook, WebhookFormat
 from config.timestamps import parse_timestamp
-from config.webhooks import changes, outbox
+from config.webhooks import outbox
+from config.webhooks import writes as changes
 
 _STATES = {"active": "success", "failing": "danger", "paused": "warning"}
 _DELIVERY_STATES = {"delivered": "success", "waiting": "info", "failed": "danger"}

@@ -16,8 +16,7 @@ from rest_framework import serializers
 from config.answers import KEY as KEY
 from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
-from config.api.document import introduce
-from config.api.examples import add_examples
+from config.api.document import add_examples, introduce
 from config.api.parameters import Schema as Schema
 from config.api.parameters import is_idempotent, is_versioned_read, parameters_for, takes_if_match, variables_of
 from config.api.renderers import EnvelopeRenderer
@@ -169,7 +168,7 @@ def named(operation_id: str, **described: Any) -> Callable[[Handler], Handler]:
 
 def answer(serializer: Any, description: str, example: Any = None) -> OpenApiResponse:
     """Return the description of a success. It needs an example of its payload only if the tour
-    prints none. The example has no envelope; for a list, it is one entry (see `config.api.examples`).
+    prints none. The example has no envelope; for a list, it is one entry (see `config.api.document`).
     """
     examples = [] if example is None else [OpenApiExample("Example", value=example)]
     return OpenApiResponse(serializer, description, examples)

@@ -17,8 +17,8 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from config.api.conditional import is_known, takes_gzip
 from config.api.filters import refuse_parameters
+from config.api.headers import is_known, takes_gzip
 from config.api.renderers import preferred
 
 YAML, JSON = "application/vnd.oai.openapi", "application/vnd.oai.openapi+json"

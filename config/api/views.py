@@ -22,10 +22,9 @@ from rest_framework.viewsets import GenericViewSet
 from config import snapshot
 from config.api.authentication import Caller
 from config.api.bodies import check, convert, decode
-from config.api.change_reason import change_reason
-from config.api.conditional import is_known, stale_header
 from config.api.failures import request_id
 from config.api.filters import refuse_parameters
+from config.api.headers import change_reason, is_known, stale_header
 from config.api.limits import require_allowance
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer

@@ -1,6 +1,6 @@
 """Changes of configuration in words, for the pages of the admin and for messages.
 
-`config.change_log.sentences` has the sentences. `config.change_log.history` finds the differences of two versions.
+`config.change_log.sentences` has the sentences. `config.change_log.entries` finds the differences of two versions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db.models import Case, F, Func, IntegerField, JSONField, Q, When
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from config.change_log.history import find_differences
+from config.change_log.entries import find_differences
 from config.change_log.named_users import compares_users, fill, join, name_user, part_of, users_in
 from config.change_log.sentences import (
     USER_IDS,

@@ -31,8 +31,8 @@ from rest_framework.exceptions import AuthenticationFailed
 from config import snapshot
 from config.api.authentication import Caller, caller_without_session
 from config.api.bodies import JSONParser, check, convert, decode, decode_flat
-from config.api.conditional import stale_header
 from config.api.failures import answer_exception
+from config.api.headers import stale_header
 from config.api.limits import require_allowance
 from config.api.renderers import media_type_of
 from config.database.waiting import WouldWait, may_wait

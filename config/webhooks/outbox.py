@@ -19,10 +19,9 @@ from config.models import Change, Delivery, DeliveryState, Source, Webhook, kind
 from config.monitoring import metrics
 from config.snapshot import signal_file
 from config.timestamps import format_timestamp
-from config.webhooks.changes import pause_webhook
 from config.webhooks.messages import Message, render, render_test
-from config.webhooks.sending import GONE, SECONDS, Outcome
-from config.webhooks.signing import sign
+from config.webhooks.sending import GONE, SECONDS, Outcome, sign
+from config.webhooks.writes import pause_webhook
 
 KEEP_TRYING = timedelta(days=3)
 LEASE = timedelta(seconds=2 * SECONDS + 10)

@@ -28,7 +28,7 @@ from config.admin.columns import column, moment
 from config.admin.current_environment import current_environment
 from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import ListPage, ReadOnly
-from config.admin.user_links import link_to_user
+from config.admin.template_filters import link_to_user
 from config.database.replica import ReplicaReads
 from events.admin.hours import read_hours
 from events.admin.named import address_of, link_to_event, page_context, refuse_name

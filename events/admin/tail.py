@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, JsonResponse
 
 from config.admin.current_environment import check_environment, current_environment
-from config.admin.user_links import address_of_user
+from config.admin.template_filters import address_of_user
 from config.database.commit_order import is_position
 from config.errors import DomainError
 from events.admin.named import address_of, address_of_event

@@ -16,8 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.admin.current_environment import current_environment
-from config.admin.scheduled import Scheduled, expiring_keys
-from config.admin.settings_pages import readable_in_lists
+from config.admin.settings_pages import Scheduled, expiring_keys, readable_in_lists
 from config.admin.webhook_pages import describe_failing
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
 from config.database.engines import is_distributed

@@ -20,7 +20,7 @@ from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.kept_input import sent_input
 from config.admin.site import writer_here
-from config.admin.user_links import link_users
+from config.admin.template_filters import link_users
 from config.change_log.reversion import reversibles
 from config.change_log.sentences import kind_words
 from config.documents import Document

@@ -21,7 +21,7 @@ from config.admin.navigation import SHOWN_OF_USERS, may_view
 from config.admin.questions import require_agreement
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, writer_here
-from config.admin.user_links import address_of_user
+from config.admin.template_filters import address_of_user
 from config.change_log.named_users import fill, name_user
 from config.errors import DomainError, ErrorCode
 from config.models import Environment

@@ -16,7 +16,7 @@ from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.api.views import ApiViewSet
-from config.change_log.preconditions import check_version
+from config.change_log.writing import check_version
 from config.errors import ErrorCode
 from config.models import Scope
 from experiments.api.metric_serializers import MetricEntrySerializer, MetricSerializer, MetricUpdateSerializer

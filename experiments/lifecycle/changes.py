@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from config.change_log.preconditions import check_version as check_version
 from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import check_version as check_version
 from config.database.locks import lock_environment
 from config.documents import Document, is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed

@@ -9,8 +9,7 @@ from typing import Any
 
 from django.db.models import Min
 
-from config.change_log.preconditions import changing
-from config.change_log.writing import Actor, Writing
+from config.change_log.writing import Actor, Writing, changing
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment

@@ -12,9 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from config.change_log.preconditions import changing
 from config.change_log.reversion import Reversible, Target, created_at
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing, changing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from config.change_log.history import filter_visible
+from config.change_log.entries import filter_visible
 from config.documents import Document
 from config.models import Change, Environment
 from config.timestamps import parse_timestamp

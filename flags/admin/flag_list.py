@@ -16,7 +16,7 @@ from config import snapshot
 from config.admin.columns import brief, column, in_two_lines, moment, unbroken
 from config.admin.current_environment import current_environment, environments_of
 from config.admin.site import DomainAdmin
-from config.admin.user_links import link_users_briefly
+from config.admin.template_filters import link_users_briefly
 from config.change_log.named_users import users_in
 from config.models import Environment
 from flags.explanations.rule_words import describe_audience

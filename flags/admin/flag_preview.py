@@ -14,7 +14,7 @@ from django.utils import timezone
 from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.site import DomainAdmin
-from config.admin.user_links import address_of_user
+from config.admin.template_filters import address_of_user
 from config.change_log.descriptions import describe_path
 from config.change_log.sentences import words_of
 from config.documents import is_same

@@ -16,7 +16,7 @@ from config.admin.columns import column, moment, unbroken
 from config.admin.current_environment import current_environment
 from config.admin.questions import unless_refused
 from config.admin.site import Confirmation, writer_here
-from config.admin.user_links import link_users
+from config.admin.template_filters import link_users
 from config.change_log.sentences import kind_words
 from config.documents import Document, is_same
 from config.models import Environment

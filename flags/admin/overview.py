@@ -12,7 +12,7 @@ from django.db.models.functions import TruncDay
 from django.urls import reverse
 
 from config.admin.columns import unbroken
-from config.admin.scheduled import Scheduled
+from config.admin.settings_pages import Scheduled
 from config.change_log.named_users import fill
 from config.models import Environment
 from flags.explanations.upcoming import upcoming_steps

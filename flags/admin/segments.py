@@ -14,7 +14,7 @@ from config.admin.columns import brief, column, in_two_lines, moment
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, writer
-from config.admin.user_links import link_users
+from config.admin.template_filters import link_users
 from config.documents import Document, is_same
 from flags import snapshot
 from flags.admin.edits import ask_before_saving_segment

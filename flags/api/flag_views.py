@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.filters import StrictFilterBackend, read_parameters, refuse_parameters
-from config.api.history import ENTRIES, HistoryViewSet
+from config.api.history_views import ENTRIES, HistoryViewSet
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.parameters import parameters_of
@@ -17,7 +17,7 @@ from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.api.serializers import NoBodySerializer
 from config.api.views import ApiViewSet
-from config.change_log.preconditions import check_version
+from config.change_log.writing import check_version
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Scope
 from config.slugs import is_key

@@ -11,13 +11,13 @@ from rest_framework.response import Response
 
 from config.access.environments import get_environment
 from config.api.filters import refuse_parameters
-from config.api.history import CHANGES
+from config.api.history_views import CHANGES
 from config.api.permissions import Access
 from config.api.schema import KEY, answer, closed_object, component, operation
 from config.api.serializers import ArrayField, KeyField, StrictSerializer, SwitchField
 from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.api.views import ApiViewSet
-from config.change_log.history import summarize_differences
+from config.change_log.entries import summarize_differences
 from config.errors import ErrorCode
 from config.models import Scope
 from flags.changes.promotion import promote

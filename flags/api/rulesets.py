@@ -17,8 +17,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from msgspec import UNSET, UnsetType
 from rest_framework.request import Request
 
-from config.api.conditional import is_known, takes_gzip
 from config.api.edge import KEPT_BUT_ASKED, VARIES_BY
+from config.api.headers import is_known, takes_gzip
 from config.api.parameters import header
 from config.api.permissions import Access
 from config.api.schema import answer, operation

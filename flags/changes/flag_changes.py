@@ -7,8 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from config.change_log.preconditions import changing
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing, changing, writing
 from config.documents import Document
 from config.errors import Detail, DomainError, ErrorCode
 from config.models import Environment

@@ -11,8 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from config.access.api_keys import digest
-from config.change_log.preconditions import changing
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing, changing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import Environment, Source

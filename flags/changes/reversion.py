@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from config.change_log.history import filter_visible
-from config.change_log.preconditions import changing
+from config.change_log.entries import filter_visible
 from config.change_log.reversion import (
     Reversible,
     Target,
@@ -19,7 +18,7 @@ from config.change_log.reversion import (
     reversibles,
     revert,
 )
-from config.change_log.writing import Actor, Writing
+from config.change_log.writing import Actor, Writing, changing
 from config.documents import Document
 from config.models import Change, Environment
 from flags.changes import bulk, flag_changes, segment_changes

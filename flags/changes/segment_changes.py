@@ -10,8 +10,7 @@ from typing import Any
 
 from django.db.models import Max
 
-from config.change_log.preconditions import changing
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing, changing, writing
 from config.database import insertion
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from config.change_log.history import find_differences
+from config.change_log.entries import find_differences
 from config.documents import Document
 from flags.changes.bulk import Written
 

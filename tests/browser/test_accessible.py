@@ -15,8 +15,8 @@ from config.access.api_keys import create_key
 from config.guide.pages import PAGES
 from config.guide.rendering import page_url
 from config.models import Environment, Scope
-from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
+from config.webhooks.writes import create_webhook
 from flags.changes.kill_switches import create_kill_switch
 from tests.browser.accessibility import IN_BOTH_THEMES, ON_A_TELEPHONE, WIDE, Look, complaints
 from tests.browser.admin_pages import addresses

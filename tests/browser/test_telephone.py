@@ -16,8 +16,8 @@ from config.access.api_keys import create_key
 from config.access.environments import create_environment
 from config.models import Environment, Scope
 from config.slugs import KEY_LENGTH
-from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
+from config.webhooks.writes import create_webhook
 from flags.changes.flag_changes import archive_flag
 from flags.changes.kill_switches import create_kill_switch
 from flags.models import Flag, Usage, hour_of

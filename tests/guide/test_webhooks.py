@@ -14,7 +14,7 @@ from django.utils import timezone
 from config.change_log.writing import Actor
 from config.models import Change, Source, WebhookFormat
 from config.webhooks.messages import Message, render
-from config.webhooks.signing import new_secret, sign
+from config.webhooks.sending import new_secret, sign
 from flags.changes.flag_changes import update_flag
 from tests.factories import FlagFactory
 from tests.guide.markdown import read_page

@@ -19,7 +19,7 @@ _PREAMBLE = """
 from django.utils import timezone
 from config.change_log.writing import Actor
 from config.models import Source, Webhook
-from config.webhooks.changes import create_webhook, delete_webhook
+from config.webhooks.writes import create_webhook, delete_webhook
 actor, at = Actor("test", Source.COMMAND), timezone.now()
 """
 

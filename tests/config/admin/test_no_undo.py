@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.urls import reverse
 
 from config.models import Environment, Webhook
-from config.webhooks.changes import create_webhook
+from config.webhooks.writes import create_webhook
 from flags.changes.kill_switches import create_kill_switch
 from flags.models import KillSwitch
 from tests.admin import filled, messages_of, revision, sign_in, text_of

@@ -8,7 +8,8 @@ import pytest
 from django.urls import reverse
 
 from config.models import Change, Delivery, Webhook
-from config.webhooks import changes, outbox
+from config.webhooks import outbox
+from config.webhooks import writes as changes
 from tests.admin import AdminClient, errors_of, filled, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 

@@ -15,8 +15,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rest_framework.serializers import Serializer
 
-from config.api.audit_views import KINDS, AuditViewSet
 from config.api.bodies import UserRequest, convert
+from config.api.history_views import KINDS, AuditViewSet
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.models import SEGMENT_MEMBERS
 from config.snapshot import tables

@@ -22,8 +22,8 @@ from pytest_django import DjangoDbBlocker
 from config.access.environments import create_environment
 from config.change_log.writing import Actor
 from config.models import Change, Environment, Source
-from config.webhooks.changes import create_webhook
 from config.webhooks.outbox import queue_test
+from config.webhooks.writes import create_webhook
 from experiments.metrics.changes import create_metric
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.changes.kill_switches import create_kill_switch

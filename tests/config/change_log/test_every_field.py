@@ -13,7 +13,7 @@ from config.access.accounts import GROUP, USER
 from config.change_log.descriptions import describe_differences
 from config.change_log.sentences import in_past, kind_words
 from config.models import KINDS, ApiKey, Environment, Webhook
-from config.webhooks import changes as webhooks
+from config.webhooks import writes as webhooks
 from experiments.metrics import changes as metrics
 from experiments.metrics.definition import COLUMNS, meaning
 from experiments.models import Experiment, Metric

@@ -9,7 +9,7 @@ from django.db.models import Model
 
 from config.access import api_keys, environments
 from config.models import ApiKey, Change, Environment, Webhook
-from config.webhooks import changes as webhooks
+from config.webhooks import writes as webhooks
 from experiments.lifecycle import changes as lifecycle
 from experiments.metrics import changes as metrics
 from experiments.models import Experiment, Metric

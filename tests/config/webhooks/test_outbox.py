@@ -13,7 +13,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from config.models import Change, Delivery, Environment, Webhook
-from config.webhooks import changes, outbox
+from config.webhooks import outbox
+from config.webhooks import writes as changes
 from config.webhooks.outbox import KEEP_TRYING, LEASE, Attempt, claim, clean, delay, queue_changes, record
 from config.webhooks.sending import Outcome
 from flags.changes.flag_changes import update_flag

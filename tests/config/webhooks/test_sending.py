@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import ssl
 import subprocess
 import threading
 from contextlib import suppress
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from config.webhooks import sending
-from config.webhooks.sending import send
+from config.webhooks.sending import new_secret, send, sign
 from tests.config.webhooks.receiver import receiving
 
 
@@ -152,3 +154,32 @@ def test_send__https__checks_the_certificate_for_the_name(
         outcome = send(f"https://{name}:{receiver.server.server_port}/", b"{}", {})
     assert outcome.is_success is is_success
     assert is_success or "certificate" in outcome.problem
+
+
+# From the documentation of Standard Webhooks' reference libraries.
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+AT = datetime.fromtimestamp(1614265330, tz=UTC)
+BODY = b'{"test": 2432232314}'
+SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_sign__example_of_the_specification__has_its_signature() -> None:
+    headers = sign("msg_p5jXN8AQM9LWM0D4loKWxJek", AT, BODY, [SECRET])
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": SIGNATURE,
+    }
+
+
+def test_sign__with_two_secrets__has_a_signature_by_each() -> None:
+    first, second = SECRET, new_secret()
+    both = sign("msg_p5jXN8AQM9LWM0D4loKWxJek", AT, BODY, [second, first])["webhook-signature"].split(" ")
+    assert both[1] == SIGNATURE
+    assert both[0] == sign("msg_p5jXN8AQM9LWM0D4loKWxJek", AT, BODY, [second])["webhook-signature"]
+
+
+def test_new_secret__each__has_32_random_bytes() -> None:
+    secrets = {new_secret() for _ in range(100)}
+    assert len(secrets) == 100
+    assert {len(base64.b64decode(secret.removeprefix("whsec_"))) for secret in secrets} == {32}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from config.admin.user_links import address_of_user
+from config.admin.template_filters import address_of_user
 from config.models import Change, Environment
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import get_experiment

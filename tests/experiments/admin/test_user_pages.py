@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from django.urls import reverse
 
-from config.admin.user_links import address_of_user
+from config.admin.template_filters import address_of_user
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign

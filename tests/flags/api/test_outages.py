@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config.api.conditional import stale_header
+from config.api.headers import stale_header
 from config.models import Environment
 from config.snapshot import signal_file
 from config.snapshot.tables import Lateness, current

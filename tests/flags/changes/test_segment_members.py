@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from config import snapshot
-from config.change_log.history import describe_changes
+from config.change_log.entries import make_entries
 from config.errors import DomainError
 from config.models import Change, Environment
 from flags.changes.segment_changes import (
@@ -98,7 +98,7 @@ def test_members__of_a_large_segment__leave_an_entry_of_their_own_size(productio
     change_members(key="a", add=["ada"], remove=["user-7"], **WRITE)
     change = Change.objects.latest("revision")
     assert len(json.dumps([change.before, change.after])) < 100
-    [entry] = describe_changes([change], "production")
+    [entry] = make_entries([change], "production")
     assert entry["object"]["kind"] == "segment"
     assert entry["changes"] == [{"field": "userIds", "added": ["ada"], "removed": ["user-7"]}]
     [found] = segments_in_log(Change.objects.all(), ["a"]).values()

@@ -9,15 +9,14 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from config.change_log.preconditions import changing
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing, changing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import KINDS, Environment, Webhook, WebhookFormat
 from config.slugs import check_name
 from config.timestamps import format_timestamp
 from config.webhooks.addresses import check_url
-from config.webhooks.signing import new_secret
+from config.webhooks.sending import new_secret
 
 KIND = "webhook"
 VALUES = ("name", "url", "format", "environments", "kinds", "tags")

@@ -1,17 +1,43 @@
-"""The reason for a write in the header `X-Change-Reason`, which the change log keeps. Characters
-other than ASCII are percent-encoded, as UTF-8.
-"""
+"""Headers: the reason of a write, what the client has already or accepts as gzip, and how old an answer may be."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from django.utils.http import parse_etags
 from rest_framework.request import Request
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.slugs import REASON_LENGTH
 
-HEADER = "X-Change-Reason"
+_is_gzip = re.compile(r"(gzip|\*)(;q=(1|0?\.0*[1-9])[0-9.]*)?")
+
+
+def is_known(headers: Mapping[str, Any], etag: str) -> bool:
+    """Return whether `If-None-Match` in a WSGI environment names this tag; weak and strong tags are
+    equal.
+    """
+    if "HTTP_IF_NONE_MATCH" not in headers:
+        return False
+    tags = parse_etags(headers["HTTP_IF_NONE_MATCH"])
+    return "*" in tags or etag.removeprefix("W/") in (tag.removeprefix("W/") for tag in tags)
+
+
+def takes_gzip(headers: Mapping[str, Any]) -> bool:
+    """Return whether `Accept-Encoding` in a WSGI environment allows gzip."""
+    codings = headers.get("HTTP_ACCEPT_ENCODING", "").lower().replace(" ", "").split(",")
+    return any(_is_gzip.fullmatch(coding) for coding in codings)
+
+
+def stale_header(seconds: int | None) -> dict[str, str]:
+    """Return the header of an answer from a state that was last known to be the newest so many seconds ago."""
+    return {} if seconds is None else {"X-Stale": str(seconds)}
+
+
+_REASON = "X-Change-Reason"
 
 
 def change_reason(request: Request) -> str:
@@ -44,4 +70,4 @@ def _decode(raw: bytes) -> str | None:
 
 
 def _refused(code: DetailCode, message: str) -> ValidationFailed:
-    return ValidationFailed([Detail(HEADER, code, message)], code=ErrorCode.INVALID_PARAMETER)
+    return ValidationFailed([Detail(_REASON, code, message)], code=ErrorCode.INVALID_PARAMETER)

@@ -1,7 +1,6 @@
-"""Entries of the history: rows of the change log with what each write changed, as one environment
-sees it.
+"""Entries of the history as the API answers them: a change with the differences that one environment may see.
 
-An entry shows nothing of other environments, and shortens long values.
+Long values are shortened.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def filter_visible(rows: ChangeQuerySet, environment: str) -> ChangeQuerySet:
     return rows.filter(environment__in=("", environment))
 
 
-def describe_changes(changes: Iterable[Change], environment: str) -> list[Entry]:
+def make_entries(changes: Iterable[Change], environment: str) -> list[Entry]:
     """Return an entry for each change, as one environment sees it, by one query. The documents may
     be deferred.
 
@@ -47,10 +46,10 @@ def describe_changes(changes: Iterable[Change], environment: str) -> list[Entry]
     """
     revisions = [change.revision for change in changes]
     rows = Change.objects.filter(revision__in=revisions).order_by("-revision")
-    return [describe_change(change, environment) for change in rows.iterator(chunk_size=_AT_ONCE)] if revisions else []
+    return [make_entry(change, environment) for change in rows.iterator(chunk_size=_AT_ONCE)] if revisions else []
 
 
-def describe_change(change: Change, environment: str) -> Entry:
+def make_entry(change: Change, environment: str) -> Entry:
     """Return the entry of one change, without empty properties."""
     return {
         "revision": change.revision,

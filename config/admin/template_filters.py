@@ -1,18 +1,62 @@
-"""Links from the id of an application's user to the page that shows what is known of this user."""
+"""The filters that every template has: points in time, and links to the pages of an application's users.
+
+A point in time is an element that shows the time zone of the setting, with UTC in its tooltip. The script
+`local_times.js` adds the reader's own time zone to both.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from django.template import Library
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateformat import format as date_format
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from config.change_log.named_users import split_at_users, users_in
+from config.timestamps import format_timestamp
 
 register = Library()
-"""Filters that every template has."""
+
+
+@register.filter
+def minute(at: datetime | None) -> SafeString:
+    """Return `25 Nov 2026, 15:03`."""
+    return _element(at, "j M Y, H:i")
+
+
+@register.filter
+def second(at: datetime | None) -> SafeString:
+    """Return `25 Nov 2026, 15:03:21 UTC`."""
+    return _element(at, "j M Y, H:i:s T")
+
+
+@register.filter
+def day(at: datetime | None) -> SafeString:
+    """Return `25 Nov 2026`. Only the tooltip has the time."""
+    return _element(at, "j M Y")
+
+
+def _element(at: datetime | None, form: str) -> SafeString:
+    if at is None:
+        return SafeString("")
+    return format_html(
+        '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
+        format_timestamp(at),
+        date_format(at.astimezone(UTC), "j M Y, H:i:s \\U\\T\\C"),
+        format_local(at, form),
+    )
+
+
+def format_local(at: datetime, form: str) -> str:
+    """Return a time in the time zone of the setting, in a format of Django's filter `date`."""
+    try:
+        return date_format(timezone.localtime(at), form)
+    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
+        return date_format(at, form)
 
 
 def address_of_user(user_id: str, environment: str = "") -> str:

@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from config.models import Delivery
 from config.monitoring import counting
-from config.webhooks import outbox, sender
-from config.webhooks.sender import MOST_IN_FLIGHT, MOST_OF_EACH, Sender
+from config.webhooks import outbox
+from config.webhooks import sender_thread as sender
+from config.webhooks.sender_thread import MOST_IN_FLIGHT, MOST_OF_EACH, Sender
 from config.webhooks.sending import Outcome
 from tests.config.webhooks.test_changes import make
 from tests.factories import FlagFactory

@@ -9,7 +9,7 @@ import pytest
 
 from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Webhook
-from config.webhooks import changes
+from config.webhooks import writes as changes
 from config.webhooks.outbox import queue_test
 from tests.conftest import ACTOR, NOON
 

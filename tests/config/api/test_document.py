@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from config.api.examples import Call, _read, add_examples
+from config.api.document import Call, _read, add_examples
 from tests.openapi import document
 
 CREATED = "HTTP/1.1 201 Created\n\n" + '{"data": {"key": "a"}}'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.change_log import history
+from config.change_log import entries
 from config.change_log.writing import writing
 from config.models import Change
 from tests.conftest import ACTOR, NOON
@@ -43,7 +43,7 @@ def test_difference__of_each_kind__is_reported_by_its_path() -> None:
         ({"value": [1, 1]}, {"value": [1, True]}, [{"field": "value", "added": [True], "removed": [1]}]),
         ({"value": "DE"}, {"value": ["DE"]}, [{"field": "value", "before": "DE", "after": ["DE"]}]),
     ]:
-        assert list(history.find_differences(before, after)) == expected
+        assert list(entries.find_differences(before, after)) == expected
 
 
 def test_list__of_100_000_users__is_reported_in_one_difference() -> None:
@@ -57,12 +57,12 @@ def test_list__of_100_000_users__is_reported_in_one_difference() -> None:
             {"added": ["new"], "removed": ["user-500"]},
         ),
     ]:
-        assert list(history.find_differences(before, after)) == [{"field": "userIds", **expected}]
+        assert list(entries.find_differences(before, after)) == [{"field": "userIds", **expected}]
 
 
 def test_rule__that_came_with_a_long_list__is_reported_field_by_field() -> None:
     rule = {"type": "users", "userIds": MANY[:10_000]}
-    assert list(history.find_differences({"rules": []}, {"rules": [rule]})) == [
+    assert list(entries.find_differences({"rules": []}, {"rules": [rule]})) == [
         {"field": "rules[0].type", "after": "users"},
         {"field": "rules[0].userIds", "added": MANY[:100], "removed": [], "moreAdded": 9_900},
     ]
@@ -87,7 +87,7 @@ ON, OFF = {"enabled": True, "rules": []}, {"enabled": False, "rules": []}
 
 def test_entry__of_a_flag_s_state__tells_it_as_properties_of_the_flag() -> None:
     written = change(flag(production=OFF), flag(production=ON), environment="production", reason="Launch")
-    assert history.describe_change(written, "production") == {
+    assert entries.make_entry(written, "production") == {
         "revision": 7,
         "at": "2026-01-31T12:00:00.000000Z",
         "actor": "user ada",
@@ -104,7 +104,7 @@ def test_entry__of_creation_and_deletion__tells_what_this_environment_has() -> N
     for before, after, action in [(None, flag(a=ON, b=OFF), "created"), (flag(a=ON, b=OFF), None, "deleted")]:
         side = "after" if before is None else "before"
         for environment, state in (("a", ON), ("b", OFF)):
-            entry = history.describe_change(change(before, after), environment)
+            entry = entries.make_entry(change(before, after), environment)
             assert entry["action"] == action
             assert {difference["field"]: difference[side] for difference in entry["changes"]} == {
                 "description": "d",
@@ -114,13 +114,13 @@ def test_entry__of_creation_and_deletion__tells_what_this_environment_has() -> N
 
 
 def test_entry__of_a_common_change__tells_nothing_of_other_environments() -> None:
-    entry = history.describe_change(change(flag(a=OFF, b=OFF), {**flag(a=OFF, b=ON), "owner": "ada"}), "a")
+    entry = entries.make_entry(change(flag(a=OFF, b=OFF), {**flag(a=OFF, b=ON), "owner": "ada"}), "a")
     assert entry["changes"] == [{"field": "owner", "after": "ada"}]
 
 
 def test_entry__with_more_differences_than_are_reported__says_how_many() -> None:
     variants = [{"key": f"v{at}", "value": 0} for at in range(250)]
-    entry = history.describe_change(
+    entry = entries.make_entry(
         change({"variants": variants}, {"variants": [{**variant, "value": 1} for variant in variants]}), "a"
     )
     assert (len(entry["changes"]), entry["moreChanges"]) == (200, 50)
@@ -135,17 +135,17 @@ def test_entry__of_a_long_value__tells_the_beginning_of_its_json() -> None:
         ({"text": "x" * 1000, "n": 1}, f'{{"text":"{"x" * 991}…'),
     ]:
         variants = [{"key": "a", "value": value}]
-        added = history.describe_change(change({"value": 1}, {"value": value}), "a")["changes"]
+        added = entries.make_entry(change({"value": 1}, {"value": value}), "a")["changes"]
         assert added == [{"field": "value", "before": 1, "after": shown}]
-        [removed] = history.describe_change(
-            change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a"
-        )["changes"]
+        [removed] = entries.make_entry(change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a")[
+            "changes"
+        ]
         assert removed == {"field": "variants[0].value", "before": shown, "after": 0}
 
 
 def test_entry__of_a_list_of_long_elements__tells_as_many_as_a_person_reads() -> None:
     long = [f"{at:02}{'x' * 5_000}" for at in range(30)]
-    [difference] = history.describe_change(change({"value": ["a"]}, {"value": ["a", *long]}), "a")["changes"]
+    [difference] = entries.make_entry(change({"value": ["a"]}, {"value": ["a", *long]}), "a")["changes"]
     assert difference["added"] == [f'"{element[:999]}…' for element in long[: len(difference["added"])]]
     assert len(difference["added"]) + difference["moreAdded"] == 30
     assert difference["removed"] == []
@@ -163,11 +163,11 @@ def test_entry__whatever_the_values_are__is_small_and_counts_what_it_leaves_out(
     ]:
         other = json.loads(json.dumps(value).replace("x" * 100, "y" * 100).replace(": 1", ": 3"))
         for sides in ((value, other), (None, value), (value, None), ({"value": 1}, value)):
-            entry = history.describe_change(change(*sides), "a")
+            entry = entries.make_entry(change(*sides), "a")
             assert len(json.dumps(entry)) < 60_000
             before, after = ({} if side is None else side for side in sides)
             assert len(entry["changes"]) + entry.get("moreChanges", 0) == len(
-                list(history.find_differences(before, after))
+                list(entries.find_differences(before, after))
             )
 
 
@@ -176,20 +176,20 @@ def test_entries__any_number__take_one_query(db: None, django_assert_num_queries
     write(count, NOON)
     rows = list(Change.objects.filter(kind="thing").order_by("-revision").defer("before", "after"))
     with django_assert_num_queries(1):
-        entries = history.describe_changes(rows, "production")
-    assert [entry["revision"] for entry in entries] == [row.revision for row in rows]
-    assert entries[0]["changes"] == [{"field": "n", "after": count - 1}]
+        made = entries.make_entries(rows, "production")
+    assert [entry["revision"] for entry in made] == [row.revision for row in rows]
+    assert made[0]["changes"] == [{"field": "n", "after": count - 1}]
 
 
 def test_entries__none__take_no_query(db: None, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
-        assert history.describe_changes([], "production") == []
+        assert entries.make_entries([], "production") == []
 
 
 def test_filter_visible__an_environment__leaves_out_the_others(db: None) -> None:
     for environment in ("", "production", "staging"):
         write(1, NOON, environment=environment)
-    rows = history.filter_visible(Change.objects.filter(kind="thing"), "staging")
+    rows = entries.filter_visible(Change.objects.filter(kind="thing"), "staging")
     assert sorted(row.environment for row in rows) == ["", "staging"]
 
 
