@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from config.admin.times import format_local
+from config.admin.template_filters import format_local
 from config.database.expressions import after
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
