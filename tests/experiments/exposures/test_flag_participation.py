@@ -6,13 +6,14 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.models import Exposure
 from tests.answers import data
 from tests.flags.engine.reference import reference_bucket
 from tests.flags.engine.test_participation import EXPERIMENTS, OTHER_RULES
+from tests.selection import histories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_lanes]
 
@@ -40,7 +41,7 @@ def evaluate(api: Any, key: str, user_id: str, **attributes: Any) -> dict[str, A
     return data(api.post(f"/v1/flags/{key}/evaluate", {"userId": user_id, "attributes": attributes}))
 
 
-@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(25)
 @given(OTHER_RULES, EXPERIMENTS, OTHER_RULES, st.sampled_from(["pro", "free"]), st.randoms(use_true_random=False))
 def test_get_variant__any_user_position_and_audience__agrees_with_the_flag(
     api: Any, before: list[Any], rule: dict[str, Any], after: list[Any], plan: str, random: Any

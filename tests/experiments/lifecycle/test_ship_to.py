@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -18,6 +18,7 @@ from tests.experiments.lifecycle.shipping import step_arguments
 from tests.factories import ExperimentFactory
 from tests.flags.engine.reference import reference_bucket
 from tests.flags.engine.test_participation import EXPERIMENTS, OTHER_RULES
+from tests.selection import histories
 
 pytestmark = pytest.mark.django_db
 
@@ -70,7 +71,7 @@ def test_stop__winner_for_the_audience__becomes_a_rule_at_the_same_place(api: An
     assert stopped["shipTo"] == "audience"
 
 
-@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(25)
 @given(OTHER_RULES, EXPERIMENTS, OTHER_RULES, st.sampled_from(["pro", "free"]))
 def test_stop__winner_for_the_audience_at_any_position__changes_nobody_outside_of_it(
     api: Any, before: list[Any], rule: dict[str, Any], after: list[Any], plan: str

@@ -76,16 +76,11 @@ def numbers(value: object) -> Iterator[float]:
 
 @FIXED
 @given(any_inputs())
-def test_analyse__any_users_at_all__answers_with_finite_numbers_or_reasons(given_inputs):
+def test_analyse__any_users_at_all__is_finite_numbers_or_reasons_and_values_within_their_intervals(given_inputs):
     analysis = analyse(given_inputs)
     assert all(map(math.isfinite, numbers(analysis)))
     assert analysis.verdict.reasons
-
-
-@FIXED
-@given(any_inputs())
-def test_analyse__any_users_at_all__keeps_chances_within_0_and_1_and_values_within_their_intervals(given_inputs):
-    for variant in (variant for measure in analyse(given_inputs).measures for variant in measure.variants):
+    for variant in (variant for measure in analysis.measures for variant in measure.variants):
         if variant.interval:
             assert variant.interval.lower <= variant.value <= variant.interval.upper
         assert (variant.reason is None) == (variant.interval is not None)
@@ -110,11 +105,20 @@ def estimates(comparison: object) -> Iterator[Estimate]:
 
 
 @FIXED
-@given(any_inputs(TAMER), st.permutations(range(3)))
-def test_analyse__variants_in_another_order__are_analysed_the_same(given_inputs, order):
+@given(any_inputs(TAMER), st.permutations(range(3)), st.sampled_from([0.25, 8.0, 2.0**40]), st.booleans())
+def test_analyse__users_of_moderate_values__agrees_with_itself(given_inputs, order, factor, is_adjusted):
+    analysis = analyse(given_inputs)
+    check_another_order(analysis, given_inputs, order)
+    check_another_unit(given_inputs, factor)
+    check_intervals_and_p_values(analysis)
+    adjusted = replace(given_inputs, design=replace(given_inputs.design, is_adjusted=is_adjusted))
+    check_labels(analyse(adjusted), adjusted.measures)
+
+
+def check_another_order(one: Analysis, given_inputs: Inputs, order: Sequence[int]) -> None:
+    """Variants in another order are analysed the same."""
     design = given_inputs.design
-    other = replace(given_inputs, design=replace(design, variants=[design.variants[at] for at in order]))
-    one, two = analyse(given_inputs), analyse(other)
+    two = analyse(replace(given_inputs, design=replace(design, variants=[design.variants[at] for at in order])))
     for first, second in zip(one.measures, two.measures, strict=True):
         again = {variant.key: variant for variant in second.variants}
         for variant in first.variants:
@@ -125,9 +129,8 @@ def test_analyse__variants_in_another_order__are_analysed_the_same(given_inputs,
     )
 
 
-@FIXED
-@given(any_inputs(TAMER), st.sampled_from([0.25, 8.0, 2.0**40]))
-def test_analyse__values_in_another_unit__scale_differences_and_leave_lifts_and_p_values(given_inputs, factor):
+def check_another_unit(given_inputs: Inputs, factor: float) -> None:
+    """Values in another unit scale differences, and leave lifts and p-values."""
     means = replace(given_inputs, measures=[replace(measure, kind="mean") for measure in given_inputs.measures])
     [stratum] = means.strata
     sums = [{key: in_unit(of_variant, factor) for key, of_variant in sums.items()} for sums in stratum.sums]
@@ -153,21 +156,18 @@ def in_unit(sums: Sums, factor: float) -> Sums:
     )  # fmt: skip
 
 
-@FIXED
-@given(any_inputs(TAMER))
-def test_analyse__interval_of_any_estimate__excludes_0_where_its_p_value_is_below_the_level(given_inputs):
-    for variant in (variant for measure in analyse(given_inputs).measures for variant in measure.variants):
+def check_intervals_and_p_values(analysis: Analysis) -> None:
+    """An interval excludes 0 where its p-value is below the level."""
+    for variant in (variant for measure in analysis.measures for variant in measure.variants):
         for estimate in estimates(variant.comparison):
             for test in (estimate.always_valid, estimate.fixed_horizon):
                 if abs(test.p_value - 0.05) > 1e-9 and test.open is None:
                     assert (test.p_value < 0.05) == (test.lower > 0 or test.upper < 0)
 
 
-@FIXED
-@given(any_inputs(TAMER), st.booleans())
-def test_analyse__any_users__label_and_interval_and_p_value_of_a_row_say_the_same(given_inputs, is_adjusted):
-    given_inputs = replace(given_inputs, design=replace(given_inputs.design, is_adjusted=is_adjusted))
-    for metric, measure in zip(given_inputs.measures, analyse(given_inputs).measures, strict=True):
+def check_labels(analysis: Analysis, metrics: Sequence[Measure]) -> None:
+    """Label, interval and p-value of a row say the same."""
+    for metric, measure in zip(metrics, analysis.measures, strict=True):
         for comparison in (variant.comparison for variant in measure.variants if variant.comparison):
             if isinstance(comparison.difference, Reason):
                 assert comparison.label == "unclear"

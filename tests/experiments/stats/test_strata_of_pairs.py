@@ -130,14 +130,19 @@ def is_on_a_line(users: Users) -> bool:
     return bool(np.linalg.matrix_rank(np.array(users) - users[0]) < 2)
 
 
-@pytest.mark.parametrize("is_adjusted", [False, True])
 @SETTINGS
-@given(given_phases=phases())
-def test_pair__any_phases__is_compared_where_both_variants_have_users(
-    given_phases: list[Phase], is_adjusted: bool
-) -> None:
+@given(phases())
+def test_phases__of_any_users__are_compared_and_reported_as_by_hand(given_phases: list[Phase]) -> None:
+    raw = analysis_of(given_phases, is_adjusted=False)
+    check_row_of_the_control(raw, given_phases)
+    check_phases_left_out(raw, given_phases)
     assume(has_spread(given_phases))
-    found = analysis_of(given_phases, is_adjusted=is_adjusted)
+    check_pairs(raw, given_phases, is_adjusted=False)
+    check_pairs(analysis_of(given_phases, is_adjusted=True), given_phases, is_adjusted=True)
+
+
+def check_pairs(found: MeasureAnalysis, given_phases: list[Phase], *, is_adjusted: bool) -> None:
+    """Each treatment is compared with the control over the phases in which both have users."""
     variants = {variant.key: variant for variant in found.variants}
     for key in VARIANTS[1:]:
         variant, pair = variants[key], by_hand(given_phases, key, is_adjusted=is_adjusted)
@@ -160,15 +165,23 @@ def test_pair__any_phases__is_compared_where_both_variants_have_users(
             assert lift.estimate == is_close((pair.means[0] - pair.means[1]) / abs(pair.means[1]))
 
 
-@SETTINGS
-@given(phases())
-def test_control__its_own_row__is_that_of_the_comparison_with_the_most_of_its_users(given_phases: list[Phase]) -> None:
-    found = analysis_of(given_phases, is_adjusted=False)
+def check_row_of_the_control(found: MeasureAnalysis, given_phases: list[Phase]) -> None:
+    """Its own row is that of the comparison with the most of its users."""
     control = next(variant for variant in found.variants if variant.comparison is None)
     beside = [variant.comparison.basis.control for variant in found.variants if variant.comparison]
     widest = max(beside, key=lambda estimate: estimate.n)
     assert (control.value, control.interval, control.reason) == (widest.value, widest.interval, widest.reason)
     assert control.n == sum(len(phase["control"]) for phase in given_phases)
+
+
+def check_phases_left_out(found: MeasureAnalysis, given_phases: list[Phase]) -> None:
+    """Phases in which both took part are reported unless they are compared. All weights of these phases are above 0, so
+    that both variants take part in all of them.
+    """
+    for key in VARIANTS[1:]:
+        pairs = [(len(phase["control"]), len(phase[key])) for phase in given_phases]
+        expected = [number for number, pair in enumerate(pairs) if min(pair) < 2 and any(pair)]
+        assert found.left_out[key] == expected
 
 
 def uncorrected(variant: VariantEstimate) -> VariantEstimate:
@@ -184,36 +197,23 @@ def uncorrected(variant: VariantEstimate) -> VariantEstimate:
     return replace(variant, comparison=replace(comparison, difference=difference, lift=lift, label="", family=None))
 
 
-@pytest.mark.parametrize("is_adjusted", [False, True])
 @SETTINGS
-@given(given_phases=phases_with_a_later_variant())
-@example(given_phases=[{"control": [(1.0, 0.0), (2.0, 1.0)], "green": [(4.0, 1.0), (3.0, 3.0)], "new": []}] * 2)
-def test_pair__a_variant_is_added_later__keeps_its_figures(given_phases: list[Phase], is_adjusted: bool) -> None:
+@given(phases_with_a_later_variant())
+@example([{"control": [(1.0, 0.0), (2.0, 1.0)], "green": [(4.0, 1.0), (3.0, 3.0)], "new": []}] * 2)
+def test_pair__a_variant_is_added_later__keeps_its_figures(given_phases: list[Phase]) -> None:
     """Only the correction for the number of treatments may change."""
-    with_it = analysis_of(given_phases, is_adjusted=is_adjusted)
-    without = analysis_of(given_phases, VARIANTS[:2], is_adjusted=is_adjusted)
-    assert uncorrected(with_it.variants[1]) == uncorrected(without.variants[1])
-    assert with_it.before["green"] == without.before["green"]
-    assert with_it.left_out["green"] == without.left_out["green"]
-    earliest = analysis_of(given_phases[:1], VARIANTS[:2], is_adjusted=is_adjusted).variants[1].comparison
-    compared = with_it.variants[1].comparison
-    assert earliest is not None
-    assert compared is not None
-    assert compared.basis.users >= earliest.basis.users
-    assert compared.basis.phases[0] == 1
-
-
-@SETTINGS
-@given(phases())
-def test_left_out__phases_in_which_both_took_part__are_reported_unless_they_are_compared(
-    given_phases: list[Phase],
-) -> None:
-    """All weights of these phases are above 0, so that both variants take part in all of them."""
-    found = analysis_of(given_phases, is_adjusted=False)
-    for key in VARIANTS[1:]:
-        pairs = [(len(phase["control"]), len(phase[key])) for phase in given_phases]
-        expected = [number for number, pair in enumerate(pairs) if min(pair) < 2 and any(pair)]
-        assert found.left_out[key] == expected
+    for is_adjusted in (False, True):
+        with_it = analysis_of(given_phases, is_adjusted=is_adjusted)
+        without = analysis_of(given_phases, VARIANTS[:2], is_adjusted=is_adjusted)
+        assert uncorrected(with_it.variants[1]) == uncorrected(without.variants[1])
+        assert with_it.before["green"] == without.before["green"]
+        assert with_it.left_out["green"] == without.left_out["green"]
+        earliest = analysis_of(given_phases[:1], VARIANTS[:2], is_adjusted=is_adjusted).variants[1].comparison
+        compared = with_it.variants[1].comparison
+        assert earliest is not None
+        assert compared is not None
+        assert compared.basis.users >= earliest.basis.users
+        assert compared.basis.phases[0] == 1
 
 
 def test_left_out__phases_before_a_variant_got_users__are_not_reported() -> None:

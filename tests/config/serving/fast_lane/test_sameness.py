@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 import time_machine
+from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from config import snapshot
@@ -28,6 +29,8 @@ LEAST_SERVED = 0.4
 """The share of the requests that the lane serves itself."""
 NOW = NOON + timedelta(days=2)
 ID = UUID("01937a5e-9c1b-7d3a-8f00-000000000001")
+_EVENTS = f"SELECT id, user_id, name, timestamp, received_at, experiment FROM {Event._meta.db_table}"
+_EXPOSURES = f"SELECT experiment_id, user_id, variant, exposed_at FROM {Exposure._meta.db_table}"
 
 
 class Outcome(NamedTuple):
@@ -115,7 +118,9 @@ def _outcome(application: Any, world: World, request: Request) -> Outcome:
 
 
 def _stored() -> Any:
-    return (
-        sorted(Event.objects.values_list("id", "user_id", "name", "timestamp", "received_at", "experiment")),
-        sorted(Exposure.objects.values_list("experiment", "user_id", "variant", "exposed_at")),
-    )
+    """Return all events and exposures. Compiling these statements would take a quarter of the time of the test."""
+    with connection.cursor() as cursor:
+        cursor.execute(_EVENTS)
+        events = sorted(cursor.fetchall())
+        cursor.execute(_EXPOSURES)
+        return events, sorted(cursor.fetchall())
