@@ -17,7 +17,7 @@ from flags.explanations.rule_words import describe_condition
 # experiments
 
 
-def _headline(before: Document, after: Document, _at: datetime) -> tuple[Sequence[str], Collection[str]]:
+def _headline(before: Document, after: Document, _now: datetime) -> tuple[Sequence[str], Collection[str]]:
     """Sum up a step of an experiment: its start or the undo of it, its end, and that it goes on."""
     step = (before.get("status"), after.get("status"))
     if step == ("draft", "running"):
@@ -40,8 +40,8 @@ def _end(after: Document) -> str:
     return f"Stop the experiment with {winner} as the winner"
 
 
-def _phases(old: Any, new: Any, at: datetime) -> Iterator[str]:
-    before, after = ([_phase(phase, at) for phase in phases or []] for phases in (old, new))
+def _phases(old: Any, new: Any, now: datetime) -> Iterator[str]:
+    before, after = ([_phase(phase, now) for phase in phases or []] for phases in (old, new))
     for number, words in enumerate(after, 1):
         if number > len(before):
             yield fill("Open phase {}: {}", str(number), words)
@@ -51,11 +51,11 @@ def _phases(old: Any, new: Any, at: datetime) -> Iterator[str]:
         yield fill("Remove phase {}: {}", str(number), words)
 
 
-def _phase(phase: Document, at: datetime) -> str:
-    return describe_experiment_value("phases[0]", phase, at) or ""
+def _phase(phase: Document, now: datetime) -> str:
+    return describe_experiment_value("phases[0]", phase, now) or ""
 
 
-def _definitions(old: Any, new: Any, _at: datetime) -> Iterator[str]:
+def _definitions(old: Any, new: Any, _now: datetime) -> Iterator[str]:
     before, after = ({each["key"]: each for each in documents or []} for documents in (old, new))
     for key, document in after.items():
         words = describe_definition(Definition.parse(document))
@@ -70,7 +70,7 @@ def _defined(document: Document) -> str:
     return describe_definition(Definition.parse(document))
 
 
-def _forced(old: Any, new: Any, _at: datetime) -> Iterator[str]:
+def _forced(old: Any, new: Any, _now: datetime) -> Iterator[str]:
     before, after = old or {}, new or {}
     forced = [
         fill("{} to {}", name_user(user), variant) for user, variant in after.items() if before.get(user) != variant
@@ -82,28 +82,28 @@ def _forced(old: Any, new: Any, _at: datetime) -> Iterator[str]:
         yield fill("Stop forcing a variant for {}", some(freed, describe_user))
 
 
-def _decision(old: Any, new: Any, at: datetime) -> Iterator[str]:
+def _decision(old: Any, new: Any, now: datetime) -> Iterator[str]:
     if new:
-        yield f"Record the decision: {_words('decision', new, at)}"
+        yield f"Record the decision: {_words('decision', new, now)}"
     else:
-        yield f"Withdraw the decision: {_words('decision', old, at)}"
+        yield f"Withdraw the decision: {_words('decision', old, now)}"
 
 
-def _registration(old: Any, new: Any, at: datetime) -> Iterator[str]:
+def _registration(old: Any, new: Any, now: datetime) -> Iterator[str]:
     if old and new:
-        yield from change_sentence("the registered plan", *(_words("registration", each, at) for each in (old, new)))
+        yield from change_sentence("the registered plan", *(_words("registration", each, now) for each in (old, new)))
     else:
-        yield f"{'Register' if new else 'Remove'} the plan: {_words('registration', new or old, at)}"
+        yield f"{'Register' if new else 'Remove'} the plan: {_words('registration', new or old, now)}"
 
 
-def _words(path: str, value: Any, at: datetime) -> str:
-    return describe_experiment_value(path, value, at) or plain(value)
+def _words(path: str, value: Any, now: datetime) -> str:
+    return describe_experiment_value(path, value, now) or plain(value)
 
 
 _STATUS = {"draft": "a draft", "running": "running", "stopped": "stopped"}
 
 
-def _value(path: str, value: Any, at: datetime) -> str | None:
+def _value(path: str, value: Any, now: datetime) -> str | None:
     match path:
         case "status":
             return _STATUS.get(value)
@@ -115,7 +115,7 @@ def _value(path: str, value: Any, at: datetime) -> str | None:
             return f"{value:,} day{'' if value == 1 else 's'}"
         case "plannedSampleSize" | "tuningSampleSize" | "givenTuningSampleSize":
             return f"{value:,} users"
-    return describe_experiment_value(path, value, at)
+    return describe_experiment_value(path, value, now)
 
 
 EXPERIMENT_WORDS = KindWords(
@@ -150,7 +150,7 @@ _MEASURED = (
 """The properties that the definition of a metric has in words."""
 
 
-def _meaning(before: Document, after: Document, _at: datetime) -> tuple[Sequence[str], Collection[str]]:
+def _meaning(before: Document, after: Document, _now: datetime) -> tuple[Sequence[str], Collection[str]]:
     """Say what the metric measures before and after, in words that cover all of its properties."""
     old, new = (describe_definition(Definition.parse(document)) for document in (before, after))
     return ([], ()) if old == new else ([f"Change what it measures from “{old}” to “{new}”"], _MEASURED)
@@ -163,7 +163,7 @@ _METRIC_TABLES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _metric_value(path: str, value: Any, _at: datetime) -> str | None:
+def _metric_value(path: str, value: Any, _now: datetime) -> str | None:
     match path:
         case "type" | "direction" | "role":
             return _METRIC_TABLES[path].get(value)
@@ -195,7 +195,7 @@ def _where(conditions: Sequence[Document]) -> str:
     return " and ".join(describe_condition({**each, "attribute": each["property"]}) for each in conditions)
 
 
-def _version(old: Any, new: Any, _at: datetime) -> Iterator[str]:
+def _version(old: Any, new: Any, _now: datetime) -> Iterator[str]:
     if old and new:
         yield f"Make version {new} of the metric"
 

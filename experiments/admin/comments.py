@@ -60,7 +60,7 @@ class CommentPages(ResultPages, DomainAdmin):
         text = request.POST.get("text", "")
         try:
             check_environment(request, request.POST.get("opened_in"))
-            add_comment(experiment, user=request.user, text=text, at=timezone.now())
+            add_comment(experiment, user=request.user, text=text, now=timezone.now())
         except DomainError as refusal:
             message = " ".join(detail.message for detail in refusal.details) or refusal.message
             request.refused_comment = (text, message)  # type: ignore[attr-defined]  # ours

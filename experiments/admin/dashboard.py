@@ -140,10 +140,10 @@ def _scheduled(request: HttpRequest, environment: Environment, now: datetime) ->
         yield from expiring_keys(environment, now, until)
     if request.user.has_perm("experiments.view_experiment"):
         for experiment in Experiment.objects.in_environment(environment).filter(status=Status.RUNNING):
-            at = now + remaining_run(experiment, now)
-            if now < at <= until:
+            ends_at = now + remaining_run(experiment, now)
+            if now < ends_at <= until:
                 address = reverse("admin:experiments_experiment_change", args=[experiment.pk])
-                yield Scheduled(at, experiment.key, address, "will have run for as long as planned")
+                yield Scheduled(ends_at, experiment.key, address, "will have run for as long as planned")
 
 
 def _stopped_metrics(environment: Environment, now: datetime) -> Iterator[tuple[Metric, str]]:

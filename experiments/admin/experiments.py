@@ -217,7 +217,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
                 ("Plan", {"fields": [*PLAN_FIELDS, "reason"]}),
             ]
         moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
-        past = [name for name, at in moments.items() if at is not None]
+        past = [name for name, moment in moments.items() if moment is not None]
         facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
         if self.has_change_permission(request, obj):
             measured = ["metrics"] if _form_of(request, obj) is MeasuredForm else []

@@ -138,10 +138,10 @@ class GuidedPages(DomainAdmin):
 
     def _address_after(self, request: HttpRequest, step: GuidedStep, experiment: Experiment) -> str:
         """Return the next page: the one before if it was asked for, and after the last step the start."""
-        at = STEPS.index(step) + (-1 if request.POST.get("go") == "back" else 1)
-        if at == len(STEPS):
+        index = STEPS.index(step) + (-1 if request.POST.get("go") == "back" else 1)
+        if index == len(STEPS):
             return self.address_of("start", experiment.pk)
-        return self.address_of("guided", experiment.pk, STEPS[max(at, 0)].name)
+        return self.address_of("guided", experiment.pk, STEPS[max(index, 0)].name)
 
     def steps_of(self, experiment: Experiment | None, current: str) -> list[tuple[str, str, bool]]:
         """Return the title and the address of each step, and whether it is open. Without a draft there is only one."""

@@ -58,10 +58,10 @@ class UserFlags:
     total: int
 
 
-def context_of(environment: Environment, user_id: str, attributes: Mapping[str, Any], at: datetime) -> Context:
+def context_of(environment: Environment, user_id: str, attributes: Mapping[str, Any], now: datetime) -> Context:
     """Return what evaluates flags for the user now, with the variants that experiments have shown the user."""
     system.refresh()
-    context = Context(user_id, attributes, snapshot.configuration(environment.key), at)
+    context = Context(user_id, attributes, snapshot.configuration(environment.key), now)
     if context.configuration.experiments:
         exposures.load_assignments(environment, context)
     return context
@@ -147,7 +147,7 @@ def describe_experiments(
         variants = get_variants(
             environment=environment,
             user_id=context.user_id,
-            at=context.now,
+            now=context.now,
             attributes=context.attributes,
             record=False,
         )

@@ -270,7 +270,7 @@ def _days(number: int) -> str:
 _index = re.compile(r"\[\d+\]$")
 
 
-def describe_experiment_value(path: str, value: Any, _at: datetime) -> str | None:
+def describe_experiment_value(path: str, value: Any, _now: datetime) -> str | None:
     """Describe the value of a property, or of one element of a list; None where JSON reads as well.
 
     `path` is a path in the document of the experiment, such as `variants` or `variants[0]`.

@@ -167,7 +167,7 @@ class ExperimentSerializer(StrictSerializer):
     def get_results(self, experiment: Experiment) -> dict[str, dict[str, float]]:
         return {
             key: {"conversion": result.conversion, "sampleSize": result.sample_size}
-            for key, result in compute_results(experiment, self.context["at"]).items()
+            for key, result in compute_results(experiment, self.context["now"]).items()
         }
 
     def to_representation(self, instance: Any) -> dict[str, Any]:

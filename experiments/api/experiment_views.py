@@ -205,7 +205,7 @@ class ExperimentViewSet(ApiViewSet):
         experiment = lifecycle.get_experiment(experiment_key, self.environment)
         lifecycle.check_version(experiment, self.if_match)  # before the body, which was read of that version
         sent = self.sent_changes(request)
-        serializer = ExperimentUpdateSerializer(experiment, data=sent, partial=True, context={"at": self.now})
+        serializer = ExperimentUpdateSerializer(experiment, data=sent, partial=True, context={"now": self.now})
         serializer.is_valid(raise_exception=True)
         changes = serializer.validated_data
         forced = changes.get("forced_variants", experiment.forced_variants) or {}
@@ -361,7 +361,7 @@ class ExperimentViewSet(ApiViewSet):
             environment=self.environment,
             user_id=body.userId,
             attributes=body.attributes,
-            at=self.now,
+            now=self.now,
             require=self.require_current_caller,
         )
         recent_users.of_process.record(self.environment, body.userId, body.attributes, self.now)
@@ -384,7 +384,7 @@ class ExperimentViewSet(ApiViewSet):
             user_id=body.userId,
             attributes=body.attributes,
             record=body.record,
-            at=self.now,
+            now=self.now,
             require=self.require_current_caller,
         )
         recent_users.of_process.record(self.environment, body.userId, body.attributes, self.now)
@@ -396,7 +396,7 @@ class ExperimentViewSet(ApiViewSet):
         )
 
     def _answer(self, experiment: Experiment, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-        body = ExperimentSerializer(experiment, context={"at": self.now}).data
+        body = ExperimentSerializer(experiment, context={"now": self.now}).data
         return self.versioned(body, experiment.etag, status=status, headers=headers)
 
     def _write(self, key: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class ImportedExposures:
 
 
 def import_exposures(
-    experiment: Experiment, file: File, *, at: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
+    experiment: Experiment, file: File, *, now: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
 ) -> ImportedExposures:
     """Store the exposures of a file for a started experiment whose results are not frozen.
 
@@ -69,7 +69,7 @@ def import_exposures(
     lines cannot be imported and `skips_invalid` is false, and FileRefused.
     """
     _check_open(experiment)
-    imported, limits = ImportedExposures(), _Limits.of(experiment, at)
+    imported, limits = ImportedExposures(), _Limits.of(experiment, now)
 
     def read(document: bytes) -> Exposed:
         return _read(document, limits)
@@ -79,8 +79,8 @@ def import_exposures(
             # The lock keeps others from stopping or freezing it, and from adding a phase or a tester, in the meantime.
             locked = lock_experiment(experiment)
             exposures = [exposure for _, exposure in chunk]
-            if locked.frozen_at is not None or _Limits.of(locked, at) != limits:
-                exposures = list(_still_acceptable(chunk, locked, at, imported.left_out))
+            if locked.frozen_at is not None or _Limits.of(locked, now) != limits:
+                exposures = list(_still_acceptable(chunk, locked, now, imported.left_out))
             imported.users += record_imported(locked, exposures)
         imported.lines += len(exposures)
 
@@ -89,10 +89,10 @@ def import_exposures(
 
 
 def _still_acceptable(
-    chunk: Sequence[tuple[int, Exposed]], experiment: Experiment, at: datetime, left_out: Problems
+    chunk: Sequence[tuple[int, Exposed]], experiment: Experiment, now: datetime, left_out: Problems
 ) -> Iterator[Exposed]:
     """Yield the exposures that are valid for the experiment as it is now, and add the others to `left_out`."""
-    limits = _Limits.of(experiment, at)
+    limits = _Limits.of(experiment, now)
     for line, exposure in chunk:
         try:
             _check_open(experiment)

@@ -90,7 +90,7 @@ class ResultExplanation(Answer):
 
 
 def explanation_document(
-    experiment: Experiment, metric: str, variant: str, explained: Document, at: datetime
+    experiment: Experiment, metric: str, variant: str, explained: Document, now: datetime
 ) -> Document:
     """Return the explanation of one figure, which `results.explanation` made, with what it explains."""
     [definition] = [definition for definition in definitions_of(experiment) if definition.key == metric]
@@ -98,7 +98,7 @@ def explanation_document(
         "experiment": experiment.key,
         "metric": metric,
         "variant": variant,
-        "asOf": format_timestamp(experiment.frozen_at or at),
+        "asOf": format_timestamp(experiment.frozen_at or now),
         "frozenAt": None if experiment.frozen_at is None else format_timestamp(experiment.frozen_at),
         "definition": definition_document(definition),
         **explained,

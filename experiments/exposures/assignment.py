@@ -104,7 +104,7 @@ def get_variant(
     key: str,
     environment: Environment,
     user_id: str,
-    at: datetime,
+    now: datetime,
     attributes: Mapping[str, Any] | None = None,
     require: Require = snapshot.require_current_keys,
 ) -> Assignment:
@@ -117,7 +117,7 @@ def get_variant(
     if remembered := get_remembered_variant(key=key, environment=environment, user_id=user_id):
         return remembered
     try:
-        assignment = _get_stored_variant(key, _User(environment, user_id, at, attributes or {}), require)
+        assignment = _get_stored_variant(key, _User(environment, user_id, now, attributes or {}), require)
     except (DomainError, Error) as error:
         if is_outage(error) or (isinstance(error, DomainError) and error.code is ErrorCode.UNAVAILABLE):
             metrics.variant_answers.add(1, "unavailable")
@@ -175,7 +175,7 @@ def get_variants(
     *,
     environment: Environment,
     user_id: str,
-    at: datetime,
+    now: datetime,
     attributes: Mapping[str, Any],
     record: bool,
     require: Require = snapshot.require_current_keys,
@@ -188,7 +188,7 @@ def get_variants(
     keys = sorted(key for environment_key, key in state if environment_key == environment.key)
     experiments = (state[environment.key, key] for key in keys)
     running = [experiment for experiment in experiments if experiment.status == Status.RUNNING]
-    user = _User(environment, user_id, at, attributes)
+    user = _User(environment, user_id, now, attributes)
     stored = user.stored_in(running, require)
     decided = ((experiment, user.assigned(experiment, stored)) for experiment in running)
     assignments = {experiment: assigned for experiment, assigned in decided if assigned is not None}
@@ -276,9 +276,9 @@ def record(environment: Environment, experiment: str, variant: str, context: Con
 class _User:
     """A user at one moment, with their attributes."""
 
-    def __init__(self, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, environment: Environment, user_id: str, now: datetime, attributes: Mapping[str, Any]) -> None:
         self.environment = environment
-        self.context = Context(user_id, attributes, configuration(environment.key), at)
+        self.context = Context(user_id, attributes, configuration(environment.key), now)
 
     def stored_in(self, experiments: Collection[Assigner], require: Require) -> Mapping[ExposureKey, Stored]:
         """Return the stored variants of the user, without experiments that force a variant on them."""

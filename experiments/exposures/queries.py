@@ -46,7 +46,7 @@ def attributes_seen(environment: Environment, user_id: str, exposures: Sequence[
     seen: list[tuple[datetime, Mapping[str, Any]]] = [(row.exposed_at, row.attributes or {}) for row in exposures]
     if recent is not None:
         seen.append((recent.seen_at, recent.attributes))
-    return SeenAttributes(_newest(seen), max((at for at, _ in seen), default=None), recent is not None)
+    return SeenAttributes(_newest(seen), max((seen_at for seen_at, _ in seen), default=None), recent is not None)
 
 
 def _newest(seen: Iterable[tuple[datetime, Mapping[str, Any]]]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def assign(
     experiment_id: UUID,
     user_id: str,
     variant: str,
-    at: datetime,
+    exposed_at: datetime,
     attributes: Mapping[str, Any] | None = None,
     phase: int = 1,
 ) -> str:
@@ -61,7 +61,7 @@ def assign(
 
     The answer never changes afterwards, so `find_stored` is enough for the next question.
     """
-    exposure = assigned(experiment_id, user_id, variant, at, attributes, phase)
+    exposure = assigned(experiment_id, user_id, variant, exposed_at, attributes, phase)
     variants = expose([exposure])
     if not variants:
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, "The experiment was just stopped, or its start undone.")
@@ -69,14 +69,19 @@ def assign(
 
 
 def assigned(
-    experiment_id: UUID, user_id: str, variant: str, at: datetime, attributes: Mapping[str, Any] | None, phase: int
+    experiment_id: UUID,
+    user_id: str,
+    variant: str,
+    exposed_at: datetime,
+    attributes: Mapping[str, Any] | None,
+    phase: int,
 ) -> ExposureRow:
     """Return the exposure of a user who was assigned in a phase, to be stored."""
     return ExposureRow(
         experiment_id=experiment_id,
         user_id=user_id,
         variant=variant,
-        exposed_at=at,
+        exposed_at=exposed_at,
         origin=Origin.ASSIGNED,
         is_in_several_variants=False,
         in_several_since=None,
@@ -269,20 +274,20 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         variant = properties.get(VARIANT)
         if variant is None or (experiment := started[properties.get(EXPERIMENT_ID, "")]) is None:
             continue
-        user_id, at = event.user_id, event.counted_at
-        if not experiment.counts(event, variant, at):
+        user_id, counted_at = event.user_id, event.counted_at
+        if not experiment.counts(event, variant, counted_at):
             continue
-        if event.is_client_report and experiment.doubts(user_id, variant, at):
+        if event.is_client_report and experiment.doubts(user_id, variant, counted_at):
             doubted.append(event)
             continue
         by_user = reported.setdefault(experiment, {})
         reports = by_user.get(user_id)
         if reports is None:
             reports = by_user[user_id] = Reports(experiment.starts)
-        if experiment.takes_in(user_id, at):
-            reports.add(Report(variant, at, attributes_in(properties)))
+        if experiment.takes_in(user_id, counted_at):
+            reports.add(Report(variant, counted_at, attributes_in(properties)))
         else:
-            reports.add_seen(variant, at)
+            reports.add_seen(variant, counted_at)
     if doubted:
         stored(doubted).update(is_doubted=True)
     by_experiment = {experiment.pk: dict(sorted(by_user.items())) for experiment, by_user in reported.items()}
@@ -306,11 +311,11 @@ def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -
     if not reported or not started.may_leave_out:
         return
     for event in map(_as_new_event, _reporting(experiment).filter(user_id__in=list(reported)).iterator()):
-        variant, at = event.properties[VARIANT], event.counted_at
-        if not started.counts(event, variant, at) or started.takes_in(event.user_id, at):
+        variant, counted_at = event.properties[VARIANT], event.counted_at
+        if not started.counts(event, variant, counted_at) or started.takes_in(event.user_id, counted_at):
             continue
-        if not event.is_client_report or not started.doubts(event.user_id, variant, at):
-            reported[event.user_id].add_seen(variant, at)
+        if not event.is_client_report or not started.doubts(event.user_id, variant, counted_at):
+            reported[event.user_id].add_seen(variant, counted_at)
 
 
 class _Started:
@@ -330,18 +335,18 @@ class _Started:
         self.may_leave_out = any(self._ranges)
         """Whether the hash leaves any users out."""
 
-    def counts(self, event: NewEvent, variant: str, at: datetime) -> bool:
+    def counts(self, event: NewEvent, variant: str, counted_at: datetime) -> bool:
         """Return whether the event reports that a user saw a variant while the experiment ran."""
         experiment = self._experiment
         if variant not in self._variant_keys or event.name in self._outcomes:
             return False
-        if event.user_id in experiment.forced_variants or at < self._start:
+        if event.user_id in experiment.forced_variants or counted_at < self._start:
             return False
         if experiment.frozen_at is not None:  # frozen results and their counts do not change
             return False
-        return experiment.stopped_at is None or at <= experiment.stopped_at
+        return experiment.stopped_at is None or counted_at <= experiment.stopped_at
 
-    def takes_in(self, user_id: str, at: datetime) -> bool:
+    def takes_in(self, user_id: str, counted_at: datetime) -> bool:
         """Return whether the hash puts the user into a phase of the second of the event.
 
         Events do not say whether the user met the conditions. Users outside of the experiment see the control, and many
@@ -349,26 +354,26 @@ class _Started:
         """
         if not self.may_leave_out:
             return True
-        first, last = self._phases_at(at)
+        first, last = self._phases_at(counted_at)
         return any(is_in is None or is_in(user_id) for is_in in self._ranges[first - 1 : last])
 
-    def doubts(self, user_id: str, variant: str, at: datetime) -> bool:
+    def doubts(self, user_id: str, variant: str, counted_at: datetime) -> bool:
         """Return whether a report of a client names a variant that no phase until the event gives the user.
 
         Everybody can read the key of a client, and could report any variant. The conditions cannot be checked, because
         events have no attributes. Users outside of the experiment see the control.
         """
-        if variant == self._variant_keys[0] and not self.takes_in(user_id, at):
+        if variant == self._variant_keys[0] and not self.takes_in(user_id, counted_at):
             return False
-        last = 1 if len(self.starts) == 1 else self._phases_at(at)[1]
+        last = 1 if len(self.starts) == 1 else self._phases_at(counted_at)[1]
         for is_in, split in zip(self._ranges[:last], self._splits, strict=False):
             if (is_in is None or is_in(user_id)) and split(user_id) == variant:
                 return False
         return True
 
-    def _phases_at(self, at: datetime) -> tuple[int, int]:
+    def _phases_at(self, counted_at: datetime) -> tuple[int, int]:
         """Return the numbers of the first and the last phase of the second of an event."""
-        return number_in(self.starts, at), number_in(self.starts, at + _SECOND)
+        return number_in(self.starts, counted_at), number_in(self.starts, counted_at + _SECOND)
 
     @cached_property
     def _splits(self) -> Sequence[Callable[[str], str]]:

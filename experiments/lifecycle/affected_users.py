@@ -15,7 +15,7 @@ from flags.usage.previews import NoSample, preview_changes
 Affected = Preview | NoSample
 
 
-def affected_by_start(experiment: Experiment, at: datetime) -> Affected | None:
+def affected_by_start(experiment: Experiment, now: datetime) -> Affected | None:
     """Return how many recent users see something else from the start, or why that is not known.
 
     None stands for an experiment without a flag. Raises ValidationFailed if the flag cannot be driven.
@@ -23,14 +23,14 @@ def affected_by_start(experiment: Experiment, at: datetime) -> Affected | None:
     flag = flag_rule.flag_from_start(experiment)
     if flag is None:
         return None
-    previews = preview_changes(experiment.environment, changed=[flag], now=at)
+    previews = preview_changes(experiment.environment, changed=[flag], now=now)
     return previews if isinstance(previews, NoSample) else previews[0]
 
 
 def affected_by_shipping(
     experiment: Experiment,
     winners: Collection[str],
-    at: datetime,
+    now: datetime,
     *,
     holdback: float = 0,
     ship_to: str | None = None,
@@ -49,7 +49,7 @@ def affected_by_shipping(
         previews = preview_changes(
             experiment.environment,
             changed=flags,
-            now=at,
+            now=now,
             members=flag_rule.flag_switched_on(experiment),
             testers=experiment.forced_variants,
         )

@@ -78,23 +78,23 @@ _FOR_EVERYONE = frozenset({"type", "name", "percentage", "variant", "split", "se
 """The parts of a rule that do not narrow its audience, whatever their value."""
 
 
-def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
+def check_experiment(experiment: Experiment, now: datetime) -> list[Finding]:
     """Return the findings of all checks. They do not prevent a start."""
     definitions = definitions_of(experiment)
     results: dict[Check, Iterable[Result]] = {
         Check.PRIMARY_METRIC: [_primary(definitions)],
-        Check.METRIC_SEEN: _seen(experiment, definitions, at),
+        Check.METRIC_SEEN: _seen(experiment, definitions, now),
         Check.WEIGHTS: [_weights(experiment)],
         Check.FLAG: [_flag(experiment)],
-        Check.AFFECTED_USERS: [_affected_users(experiment, at)],
+        Check.AFFECTED_USERS: [_affected_users(experiment, now)],
         Check.GROUP: [_group(experiment)],
         Check.COMMON_USERS: [_common_users(experiment)],
-        Check.PLANNED_SIZE: [_planned_size(experiment, definitions, at)],
-        Check.MINIMUM_EFFECT: [check_minimum_effect(experiment, at)],
-        Check.GUARDRAILS: check_guardrails(experiment, definitions, at),
+        Check.PLANNED_SIZE: [_planned_size(experiment, definitions, now)],
+        Check.MINIMUM_EFFECT: [check_minimum_effect(experiment, now)],
+        Check.GUARDRAILS: check_guardrails(experiment, definitions, now),
         Check.ANALYSIS: [check_analysis(experiment)],
         Check.SHORTEST_RUN: [check_shortest_run(experiment)],
-        Check.LOOKBACK: [check_lookback(experiment, definitions, at)],
+        Check.LOOKBACK: [check_lookback(experiment, definitions, now)],
         Check.CALIBRATION: _calibrated(experiment, definitions),
     }
     return [Finding(check, *result) for check, of_check in results.items() for result in of_check]
@@ -108,11 +108,11 @@ def _primary(definitions: Sequence[Definition]) -> Result:
     return Level.OK, f"{goal.key} decides the experiment: it is the first metric that is a goal."
 
 
-def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Result]:
+def _seen(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Iterator[Result]:
     """Check for each metric whether its events happened within the last seven days, or ever."""
     names = {name for definition in definitions for name in definition.events}
     rows = EventCount.objects.filter(environment=experiment.environment, name__in=names)
-    lately = rows.filter(quarter__gte=storage.quarter_of(at - SEEN_WITHIN), quarter__lte=storage.quarter_of(at))
+    lately = rows.filter(quarter__gte=storage.quarter_of(now - SEEN_WITHIN), quarter__lte=storage.quarter_of(now))
     seen = dict(lately.values_list("name").annotate(sum=Sum("count")).filter(sum__gt=0).order_by())
     never = never_received(definitions, experiment.environment)
     for definition in definitions:
@@ -164,13 +164,13 @@ def _flag(experiment: Experiment) -> Result:
     return Level.OK, f"{message}{_place_among(own_rules(flag.rules), position)}"
 
 
-def _affected_users(experiment: Experiment, at: datetime) -> Result:
+def _affected_users(experiment: Experiment, now: datetime) -> Result:
     if not experiment.flag:
         return Level.OK, "The experiment drives no flag, so its start does not change a flag for anyone."
     if experiment.status != Status.DRAFT:
         return Level.OK, "The experiment has started already."
     try:
-        preview = affected_by_start(experiment, at)
+        preview = affected_by_start(experiment, now)
     except DomainError:
         preview = None
     if preview is None:
@@ -240,13 +240,13 @@ def _common_users(experiment: Experiment) -> Result:
     return Level.OK, f"Running experiments that may share users: {', '.join(common[:_MAX_NAMED])}{more}."
 
 
-def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Result:
+def _planned_size(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Result:
     planned = experiment.planned_size
     if experiment.percentage == 0:
         return Level.PROBLEM, "The percentage is 0 %, so no users take part; set a percentage above 0."
     if planned is None:
         return Level.WARNING, "No planned size is set. The planner computes how many users it takes to find an effect."
-    pace = _pace(experiment, definitions, at)
+    pace = _pace(experiment, definitions, now)
     if not pace:
         return Level.UNKNOWN, f"{planned:,} users are planned; the number of users a day is not known yet."
     days = ceil(planned / pace)
@@ -256,16 +256,16 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at:
     return Level.OK, f"{duration}."
 
 
-def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> float | None:
+def _pace(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> float | None:
     """Return the users a day of the experiment or, before it has any, from the history of its primary metric.
 
     They are scaled to the current percentage and group. The effect of the conditions is not known.
     """
-    current = read_current_totals(experiment, at)
-    if current is not None and (pace := pace_of(current, at)):
+    current = read_current_totals(experiment, now)
+    if current is not None and (pace := pace_of(current, now)):
         return pace
     goal = primary_of(definitions)
-    history = history_of(goal, experiment.environment, at, current) if goal else None
+    history = history_of(goal, experiment.environment, now, current) if goal else None
     return history.pace_in(experiment) if history else None
 
 
@@ -292,7 +292,7 @@ _ANY_EFFECT = 0.01
 _WEEK = 7
 
 
-def check_minimum_effect(experiment: Experiment, at: datetime) -> Result:
+def check_minimum_effect(experiment: Experiment, now: datetime) -> Result:
     """Check whether the planned users find the smallest effect of interest."""
     effect, planned = experiment.minimum_effect, experiment.planned_size
     if effect is None:
@@ -301,7 +301,7 @@ def check_minimum_effect(experiment: Experiment, at: datetime) -> Result:
     about = f"The smallest effect of interest is {100 * effect:.4g} %"
     if planned is None:
         return Level.UNKNOWN, f"{about}. Without a planned size, nobody knows whether it would be found."
-    answer = _plan(experiment, at)
+    answer = _plan(experiment, now)
     if answer is None:
         return Level.UNKNOWN, f"{about}. Past data do not say yet how many users it takes to find it."
     needed = _deciding(experiment, answer).users
@@ -311,14 +311,14 @@ def check_minimum_effect(experiment: Experiment, at: datetime) -> Result:
     return Level.OK, f"{about}, which takes about {needed:,} users to find; {planned:,} are planned."
 
 
-def check_guardrails(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Result]:
+def check_guardrails(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Iterator[Result]:
     """Check for each guardrail whether the planned users show it safe within its margin, if there is no difference."""
     guardrails = [each for each in definitions if each.is_guardrail and not each.is_post_hoc]
     if not guardrails:
         yield Level.OK, "No metric is a guardrail."
         return
     # Without past data of the primary metric, any metric that has some will do: guardrails are planned by their own.
-    answers = (_plan(experiment, at, key) for key in (None, *(each.key for each in guardrails)))
+    answers = (_plan(experiment, now, key) for key in (None, *(each.key for each in guardrails)))
     answer = next(filter(None, answers), None)
     plans = {each.definition.key: each for each in answer.guardrails} if answer else {}
     for definition in guardrails:
@@ -360,14 +360,14 @@ def check_shortest_run(experiment: Experiment) -> Result:
     return Level.OK, f"{text}."
 
 
-def check_lookback(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Result:
+def check_lookback(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Result:
     """Check whether the look-back has events of the primary metric, without which nothing can be adjusted."""
     days, goal = experiment.lookback_days, primary_of(definitions)
     if days == 0:
         return Level.OK, "The results are not adjusted for what users did before their exposure."
     if goal is None:
         return Level.UNKNOWN, "No metric is a goal, so there is nothing to look back at."
-    until = experiment.started_at or at
+    until = experiment.started_at or now
     rows = EventCount.objects.filter(
         environment=experiment.environment,
         name__in=goal.events,
@@ -382,11 +382,11 @@ def check_lookback(experiment: Experiment, definitions: Sequence[Definition], at
     return Level.OK, f"{goal.key}: {counted} {span}, which can make the intervals narrower."
 
 
-def _plan(experiment: Experiment, at: datetime, metric: str | None = None) -> Plan | None:
+def _plan(experiment: Experiment, now: datetime, metric: str | None = None) -> Plan | None:
     """Return the planner's answer for the primary metric or another one; None where its past data do not suffice."""
     effect = None if experiment.minimum_effect and metric is None else _ANY_EFFECT
     try:
-        return plan(Question(experiment=experiment.key, mde=effect, metric=metric), experiment.environment, at)
+        return plan(Question(experiment=experiment.key, mde=effect, metric=metric), experiment.environment, now)
     except ValidationFailed:
         return None
 

@@ -10,7 +10,7 @@ from config.errors import Detail, DetailCode, ValidationFailed
 from experiments.models import COMMENT_LENGTH, Comment, Experiment
 
 
-def add_comment(experiment: Experiment, *, user: Any, text: str, at: datetime) -> Comment:
+def add_comment(experiment: Experiment, *, user: Any, text: str, now: datetime) -> Comment:
     """Store what a signed-in user writes about an experiment.
 
     Raises ValidationFailed if there is no text, or if it is too long or cannot be stored.
@@ -18,7 +18,7 @@ def add_comment(experiment: Experiment, *, user: Any, text: str, at: datetime) -
     text = text.replace("\r\n", "\n").strip()
     if message := _refuse(text):
         raise ValidationFailed([Detail("text", DetailCode.INVALID_VALUE, message)])
-    return Comment.objects.create(experiment=experiment, user=user, author=user.get_username(), text=text, at=at)
+    return Comment.objects.create(experiment=experiment, user=user, author=user.get_username(), text=text, at=now)
 
 
 def delete_comment(experiment: Experiment, comment_id: UUID, *, user: Any) -> bool:

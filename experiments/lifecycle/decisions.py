@@ -157,10 +157,10 @@ def stop_again(log: Writing, experiment: Experiment, stopped: Document) -> None:
     )
 
 
-def is_reopenable(experiment: Experiment, at: datetime) -> bool:
+def is_reopenable(experiment: Experiment, now: datetime) -> bool:
     """Return whether the experiment was stopped recently enough. `reopen_experiment` checks the rest."""
     stopped_at = experiment.stopped_at
-    return stopped_at is not None and at <= stopped_at + REOPENABLE_FOR
+    return stopped_at is not None and now <= stopped_at + REOPENABLE_FOR
 
 
 def _run_again(log: Writing, experiment: Experiment) -> None:
@@ -173,14 +173,14 @@ def _run_again(log: Writing, experiment: Experiment) -> None:
     open_phase_after_stop(log, experiment)
 
 
-def _compute_results(experiment: Experiment, at: datetime) -> None:
+def _compute_results(experiment: Experiment, now: datetime) -> None:
     """Compute the results before the change log is locked.
 
     The first computation takes long; the second one, while other writers wait, is short.
     """
     if experiment.status == Status.RUNNING:
-        analyse_experiment(experiment, at)
-        prepare_freeze(experiment, at)
+        analyse_experiment(experiment, now)
+        prepare_freeze(experiment, now)
 
 
 def _check_decision(
@@ -342,13 +342,13 @@ def _lift(comparison: Any) -> Document | None:
     return {"estimate": lift.estimate, "lower": test.lower, "upper": test.upper}
 
 
-def _require_reopenable(experiment: Experiment, at: datetime) -> datetime:
+def _require_reopenable(experiment: Experiment, now: datetime) -> datetime:
     require_current(experiment)
     stopped_at = experiment.stopped_at
     if stopped_at is None:
         message = f"The experiment is {experiment.status}; only a stopped experiment can be reopened."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
-    if not is_reopenable(experiment, at):
+    if not is_reopenable(experiment, now):
         message = f"The experiment was stopped more than {REOPENABLE_FOR.days} days ago; create a new one."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     require_free(experiment)

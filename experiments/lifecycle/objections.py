@@ -53,14 +53,14 @@ _VERDICTS = {
 def find_objections(
     results: Results,
     winner: str,
-    at: datetime,
+    now: datetime,
     removed_rules: Sequence[tuple[int, Document]] = (),
     affected: Affected | None = None,
 ) -> list[Objection]:
     """Return the objections to shipping `winner` by these results, those to the data first.
 
     `removed_rules` are those of the flag that shipping it to everyone removes, with their numbers. Words about them are
-    true at the moment `at`.
+    true at the moment `now`.
     `affected` says which recent users see something else.
     """
     return [
@@ -69,15 +69,15 @@ def find_objections(
         *_by_shortest_run(results, winner),
         *_by_size(results),
         *_by_verdict(results, winner),
-        *against_removal(removed_rules, at),
+        *against_removal(removed_rules, now),
         *against_affecting(affected),
     ]
 
 
-def against_removal(removed_rules: Sequence[tuple[int, Document]], at: datetime) -> Iterator[Objection]:
+def against_removal(removed_rules: Sequence[tuple[int, Document]], now: datetime) -> Iterator[Objection]:
     """Yield an objection for every rule of the flag that shipping a variant to everyone removes."""
     for number, rule in removed_rules:
-        message = fill("it removes rule {} of the flag ({})", str(number), describe_rule(rule, at))
+        message = fill("it removes rule {} of the flag ({})", str(number), describe_rule(rule, now))
         yield Objection(Cause.RULES_REMOVED, message)
 
 

@@ -73,9 +73,9 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
         """
         return self.started().filter(Q(frozen_at=None) | Q(result_state__archive__isnull=True))
 
-    def reopenable(self, at: datetime) -> ExperimentQuerySet:
+    def reopenable(self, now: datetime) -> ExperimentQuerySet:
         """Filter stopped experiments that can still be reopened."""
-        return self.filter(stopped_at__gte=at - REOPENABLE_FOR)
+        return self.filter(stopped_at__gte=now - REOPENABLE_FOR)
 
 
 class Experiment(models.Model):

@@ -36,10 +36,10 @@ class Configured(Protocol):
     conditions: list[dict[str, Any]]
 
 
-def phase_document(configured: Configured, at: datetime, reason: str = "") -> Document:
-    """Return the stored form of a phase that begins at `at` with this configuration."""
+def phase_document(configured: Configured, started_at: datetime, reason: str = "") -> Document:
+    """Return the stored form of a phase that begins at `started_at` with this configuration."""
     return {
-        "startedAt": format_timestamp(at),
+        "startedAt": format_timestamp(started_at),
         "variants": configured.variants,
         "percentage": configured.percentage,
         "conditions": configured.conditions,

@@ -74,12 +74,12 @@ def registered_plan(design: Mapping[str, Any]) -> Document:
     }
 
 
-def remaining_run(experiment: Planned, at: datetime) -> timedelta:
+def remaining_run(experiment: Planned, now: datetime) -> timedelta:
     """Return the time from a moment, or from an earlier stop, until the shortest run is over; 0 or less once it is."""
     if experiment.started_at is None:
         return timedelta(days=experiment.minimum_days)
     days = experiment.registration["minimumDays"] if experiment.registration else 0
-    until = at if experiment.stopped_at is None else min(at, experiment.stopped_at)
+    until = now if experiment.stopped_at is None else min(now, experiment.stopped_at)
     return experiment.started_at + timedelta(days=days) - until
 
 

@@ -156,7 +156,7 @@ def _is_at_most(share: float, promised: float, splits: int) -> bool:
 def calibrate(
     experiment: Experiment,
     *,
-    at: datetime,
+    now: datetime,
     metric: str | None = None,
     most_users: int = MAX_USERS,
     rounds: int = 1000,
@@ -177,10 +177,10 @@ def calibrate(
     _check_weights(experiment)
     definitions = definitions_of(experiment)
     metric_indexes = _metric_indexes(definitions, metric)
-    bring_up_to_date(experiment, at)
+    bring_up_to_date(experiment, now)
     with read_consistently():  # for all metrics to be of the same users
         drawn = DrawnUsers(experiment, most_users)
-        population = Population(*_observe(experiment, drawn, metric_indexes, at))
+        population = Population(*_observe(experiment, drawn, metric_indexes, now))
     users = len(population.user_ids)
     if users < MIN_USERS:
         raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {MIN_USERS} are required.")
@@ -220,12 +220,12 @@ def _metric_indexes(definitions: Sequence[Definition], metric: str | None) -> li
 
 
 def _observe(
-    experiment: Experiment, drawn: DrawnUsers, metric_indexes: Sequence[int], at: datetime
+    experiment: Experiment, drawn: DrawnUsers, metric_indexes: Sequence[int], now: datetime
 ) -> tuple[list[str], list[Observed]]:
     """Return the ids of the users in the order of their exposures, and the values of each metric."""
     user_ids: list[str] = []
     observed = []
-    until, definitions = min(at, experiment.stopped_at or at), definitions_of(experiment)
+    until, definitions = min(now, experiment.stopped_at or now), definitions_of(experiment)
     for metric_index in metric_indexes:
         definition = definitions[metric_index]
         users = list(drawn.read(metric_index))

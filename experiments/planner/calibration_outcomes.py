@@ -29,14 +29,14 @@ class Outcome:
     rates: dict[str, Any]
 
 
-def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: datetime) -> None:
+def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, now: datetime) -> None:
     """Store the outcomes of a calibration. Those of earlier calibrations stay."""
     Calibration.objects.bulk_create(
         Calibration(
             environment=environment,
             metric=outcome.definition.key,
             definition=outcome.definition.document(),
-            at=at,
+            at=now,
             rounds=outcome.rounds,
             false_positives=outcome.false_positives,
             is_as_promised=outcome.is_as_promised,

@@ -43,7 +43,7 @@ def detectable_by_day(
     current: CurrentTotals,
     baseline: Baseline,
     demands: Demands,
-    at: datetime,
+    now: datetime,
     users_per_day: float | None,
     *,
     maturity_days: int = 0,
@@ -52,7 +52,7 @@ def detectable_by_day(
 
     Users count from `maturity_days` days after their exposure on.
     """
-    past = _until_each_day(current, at)
+    past = _until_each_day(current, now)
     days = [*past, *_expected(current.experiment, past, users_per_day)]
     mature: list[Users] = [{}] * min(maturity_days, len(days)) + [users for _, users in days]
     return [
@@ -75,7 +75,7 @@ def _expected(
         yield last + ahead * _DAY, expected
 
 
-def _until_each_day(current: CurrentTotals, at: datetime) -> Sequence[tuple[date, Users]]:
+def _until_each_day(current: CurrentTotals, now: datetime) -> Sequence[tuple[date, Users]]:
     """Return the users exposed until the end of each day since the first exposure.
 
     The last day is today for a running experiment, otherwise the day of the last exposure.
@@ -85,7 +85,7 @@ def _until_each_day(current: CurrentTotals, at: datetime) -> Sequence[tuple[date
     if not exposed:
         return []
     is_running = current.experiment.status == Status.RUNNING
-    end = max(exposed[-1], at.astimezone(UTC).date()) if is_running else exposed[-1]
+    end = max(exposed[-1], now.astimezone(UTC).date()) if is_running else exposed[-1]
     users: Counter[str] = Counter()
     until_each_day = []
     for day in _days(exposed[0], end):

@@ -51,22 +51,22 @@ class CurrentTotals:
     exposed: Mapping[str, Mapping[date, ExactSums]]
 
 
-def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals | None:
+def read_current_totals(experiment: Experiment, now: datetime) -> CurrentTotals | None:
     """Return the totals with everything that is committed, or None for a draft."""
     if experiment.started_at is None:
         return None
-    bring_up_to_date(experiment, at)
+    bring_up_to_date(experiment, now)
     with read_consistently():
         daily = read_daily(experiment, comparable_phases(experiment.phases))
-        return CurrentTotals(experiment, read_counting(experiment, at), daily.get(EXPOSURE, {}))
+        return CurrentTotals(experiment, read_counting(experiment, now), daily.get(EXPOSURE, {}))
 
 
-def read_counting(experiment: Experiment, at: datetime) -> UserGroup:
+def read_counting(experiment: Experiment, now: datetime) -> UserGroup:
     """Return the users of the comparable phases. For metrics with a window, those count whose window is over.
 
     The experiment must be up to date.
     """
-    reading = read_mature(experiment, at, read_caps(experiment))
+    reading = read_mature(experiment, now, read_caps(experiment))
     windowed = [index for index, definition in enumerate(reading.definitions) if definition.counts_mature_users]
     groups = {
         phase: UserGroup(
@@ -79,7 +79,7 @@ def read_counting(experiment: Experiment, at: datetime) -> UserGroup:
         for phase, sums in reading.everybody.items()
     }
     phases = comparable_phases(experiment.phases)
-    return replace(pooled(groups, phases), quantiles=read_quantiles(experiment, at, phases))
+    return replace(pooled(groups, phases), quantiles=read_quantiles(experiment, now, phases))
 
 
 def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:
@@ -130,18 +130,18 @@ class History:
 
 
 def history_of(
-    definition: Definition, environment: Environment, at: datetime, current: CurrentTotals | None = None
+    definition: Definition, environment: Environment, now: datetime, current: CurrentTotals | None = None
 ) -> History | None:
     """Return the history from this experiment, else from the newest of the others, else from events.
 
     Experiments with few users in the control, or without a usable baseline, are skipped. The answer
     is None where there are no users.
     """
-    for experiment, users in _measuring(definition, environment, at, current):
-        if history := _in_experiment(definition, experiment, users, at):
+    for experiment, users in _measuring(definition, environment, now, current):
+        if history := _in_experiment(definition, experiment, users, now):
             return history
     with read_consistently():
-        sample = sample_events(definition, environment, at)
+        sample = sample_events(definition, environment, now)
     if sample is None:
         return None
     # A sample says nothing of the standard error of a quantile.
@@ -149,11 +149,11 @@ def history_of(
     return History(sample.start, sample.end, sample.users, *moments)
 
 
-def pace_of(current: CurrentTotals, at: datetime) -> float | None:
+def pace_of(current: CurrentTotals, now: datetime) -> float | None:
     """Return the users a day of an experiment, scaled to the share that it lets in now; None without users."""
     experiment = current.experiment
     users = sum(current.users.users.values())
-    begun, end = comparable_since(experiment.phases), experiment.stopped_at or at
+    begun, end = comparable_since(experiment.phases), experiment.stopped_at or now
     if begun is None or not users:
         return None
     reach = mean_reach(experiment, begun, end)
@@ -166,35 +166,35 @@ def _pace(users: int, start: datetime, end: datetime) -> float:
 
 
 def _measuring(
-    definition: Definition, environment: Environment, at: datetime, first: CurrentTotals | None
+    definition: Definition, environment: Environment, now: datetime, first: CurrentTotals | None
 ) -> Iterator[tuple[Experiment, UserGroup]]:
     """Yield the started experiments with this very definition of the metric, and their users."""
     if first is not None and definition in definitions_of(first.experiment):
         yield first.experiment, first.users
     for experiment in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
         if definition in definitions_of(experiment) and (first is None or experiment.pk != first.experiment.pk):
-            bring_up_to_date(experiment, at)
+            bring_up_to_date(experiment, now)
             with read_consistently():
-                counting = read_counting(experiment, at)
+                counting = read_counting(experiment, now)
             yield experiment, counting
 
 
 def _inputs(
-    definition: Definition, experiment: Experiment, group: UserGroup, at: datetime
+    definition: Definition, experiment: Experiment, group: UserGroup, now: datetime
 ) -> Mapping[str, Sums] | Mapping[str, Quantile]:
     """Return what the statistics take for the metric, by variant. Quantiles that are not stored come from events."""
     metric_index = definitions_of(experiment).index(definition)
     if definition.type != "quantile":
         return group.sums_of(metric_index)
-    return read_quantiles(experiment, at, comparable_phases(experiment.phases)).get(metric_index, {})
+    return read_quantiles(experiment, now, comparable_phases(experiment.phases)).get(metric_index, {})
 
 
-def _in_experiment(definition: Definition, experiment: Experiment, group: UserGroup, at: datetime) -> History | None:
+def _in_experiment(definition: Definition, experiment: Experiment, group: UserGroup, now: datetime) -> History | None:
     """Return the history from an experiment's control; None with few users, or without a usable baseline.
 
     Users whose window is not over do not count for the baseline, but do for the users a day.
     """
-    sums = _inputs(definition, experiment, group, at)
+    sums = _inputs(definition, experiment, group, now)
     control = sums.get(experiment.variant_keys[0])
     begun = comparable_since(experiment.phases)
     if control is None or control.n < MIN_USERS or begun is None:
@@ -203,7 +203,7 @@ def _in_experiment(definition: Definition, experiment: Experiment, group: UserGr
     if mean is None:
         return None
     users = sum(group.users.values())
-    end = experiment.stopped_at or at
+    end = experiment.stopped_at or now
     return History(
         start=begun,
         end=end,

@@ -78,7 +78,7 @@ class Plan:
         return demands_of(self.assumptions)
 
 
-def plan(question: Question, environment: Environment, at: datetime) -> Plan:
+def plan(question: Question, environment: Environment, now: datetime) -> Plan:
     """Answer a question.
 
     Raises ValidationFailed `invalid_parameter`; its details have the names of the API's parameters.
@@ -87,17 +87,17 @@ def plan(question: Question, environment: Environment, at: datetime) -> Plan:
     experiment = _experiment(question, environment)
     definition = _definition(question, experiment)
     question = replace(question, mde=_effect(question, experiment, definition))
-    current = read_current_totals(experiment, at) if experiment else None
-    history = history_of(definition, environment, at, current) if definition else None
-    pace = pace_of(current, at) if current else None
+    current = read_current_totals(experiment, now) if experiment else None
+    history = history_of(definition, environment, now, current) if definition else None
+    pace = pace_of(current, now) if current else None
     assumptions, shares = _assume(question, experiment, definition, history, pace)
     assumptions = _tuned(assumptions, shares)
     return Plan(
         *_sizes(assumptions),
         assumptions,
         history,
-        [] if experiment is None else plan_guardrails(experiment, assumptions, environment, at, current),
-        None if current is None else _detectable(current, assumptions, at),
+        [] if experiment is None else plan_guardrails(experiment, assumptions, environment, now, current),
+        None if current is None else _detectable(current, assumptions, now),
     )
 
 
@@ -255,8 +255,8 @@ def _check_size(fixed: int, assumptions: Assumptions) -> None:
         _refuse([Detail("variants", DetailCode.REQUIRED, message)])
 
 
-def _detectable(current: CurrentTotals, assumptions: Assumptions, at: datetime) -> list[DetectableDay]:
+def _detectable(current: CurrentTotals, assumptions: Assumptions, now: datetime) -> list[DetectableDay]:
     baseline, demands, _ = _terms(assumptions)
     return detectable_by_day(
-        current, baseline, demands, at, assumptions.users_per_day, maturity_days=assumptions.maturity_days
+        current, baseline, demands, now, assumptions.users_per_day, maturity_days=assumptions.maturity_days
     )

@@ -99,12 +99,12 @@ def plan_guardrails(
     experiment: Experiment,
     assumptions: Assumptions,
     environment: Environment,
-    at: datetime,
+    now: datetime,
     current: CurrentTotals | None,
 ) -> list[GuardrailPlan]:
     """Return a plan for each guardrail that was registered before the start, in the order of the metrics."""
     return [
-        _plan(definition, history_of(definition, environment, at, current), experiment, assumptions)
+        _plan(definition, history_of(definition, environment, now, current), experiment, assumptions)
         for definition in _registered(experiment)
     ]
 

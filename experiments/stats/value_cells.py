@@ -59,11 +59,11 @@ class Cells:
                 views[group] = views.get(compared[0]) or _View(self._cells, compared)
                 views.setdefault(compared[0], views[group])
             found = [views[group].find(group, rank) for group, rank in ranks]
-            wide = sorted({at for tie in found if isinstance(tie, set) for at in tie})
+            wide = sorted({index for tie in found if isinstance(tie, set) for index in tie})
             if not wide:
                 return [tie for tie in found if isinstance(tie, Tie)]
-            parts = dict(zip(wide, self._split([_interval(self._cells[at]) for at in wide]), strict=True))
-            self._cells = [cell for at, whole in enumerate(self._cells) for cell in parts.get(at, [whole])]
+            parts = dict(zip(wide, self._split([_interval(self._cells[index]) for index in wide]), strict=True))
+            self._cells = [cell for index, whole in enumerate(self._cells) for cell in parts.get(index, [whole])]
 
 
 def _interval(cell: Cell) -> Interval:
@@ -74,20 +74,20 @@ class _View:
     """The cells that have events of the groups which are compared."""
 
     def __init__(self, cells: Sequence[Cell], groups: Sequence[int]) -> None:
-        own = [(at, [cell[group] for group in groups if group in cell]) for at, cell in enumerate(cells)]
-        self._places = [at for at, counted in own if counted]
+        own = [(index, [cell[group] for group in groups if group in cell]) for index, cell in enumerate(cells)]
+        self._places = [index for index, counted in own if counted]
         self._least = [min(part.least for part in counted) for _, counted in own if counted]
         self._greatest = [max(part.greatest for part in counted) for _, counted in own if counted]
         self._until = {
-            group: [*accumulate(cells[at][group].number if group in cells[at] else 0 for at in self._places)]
+            group: [*accumulate(cells[index][group].number if group in cells[index] else 0 for index in self._places)]
             for group in groups
         }
 
     def find(self, group: int, rank: Fraction) -> Tie | set[int]:
         """Return the tie in which a rank falls, or the places of the cells that must be split first."""
         until = self._until[group]
-        at = min(bisect_left(until, max(ceil(rank), 1)), len(until) - 1)
-        chain = [*reversed([*self._alike(at, -1)]), at, *self._alike(at, 1)]
+        start = min(bisect_left(until, max(ceil(rank), 1)), len(until) - 1)
+        chain = [*reversed([*self._alike(start, -1)]), start, *self._alike(start, 1)]
         wide = {self._places[index] for index in chain if self._is_wide(index)}
         if wide:
             return wide
@@ -110,10 +110,10 @@ class _View:
         least, greatest = self._least[index], self._greatest[index]
         return greatest - least > ROUNDING * min(abs(least), abs(greatest))
 
-    def _alike(self, at: int, step: int) -> Iterator[int]:
+    def _alike(self, start: int, step: int) -> Iterator[int]:
         """Yield the cells next to this one, in one direction, whose values may differ from it by rounding alone."""
         end = len(self._places) if step > 0 else -1
-        return takewhile(lambda index: self._touches(index - step, index), range(at + step, end, step))
+        return takewhile(lambda index: self._touches(index - step, index), range(start + step, end, step))
 
     def _touches(self, one: int, other: int) -> bool:
         lower, upper = sorted((one, other))

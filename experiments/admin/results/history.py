@@ -83,8 +83,8 @@ def shown_effects(experiment: Experiment, effects: Sequence[Effect]) -> list[Eff
     return [effect for effect in primary if effect.variant == experiment.winner] or primary
 
 
-def describe_day(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%-d %b %Y}"
+def describe_day(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%-d %b %Y}"
 
 
 def format_briefly(lift: float) -> str:

@@ -25,23 +25,23 @@ class Command(OperatorCommand):
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
 
     def handle(self, *, experiment: str | None, environment: str | None, **_: Any) -> None:
-        found_environment, at = find_environment(environment), timezone.now()
+        found_environment, now = find_environment(environment), timezone.now()
         if experiment is not None:
             experiments = [get_experiment(experiment, found_environment)]
         else:
             experiments = list(Experiment.objects.in_environment(found_environment).started().order_by("key"))
-        wrong = [started.key for started in experiments if not self._is_right(started, at)]
+        wrong = [started.key for started in experiments if not self._is_right(started, now)]
         if wrong:
             raise CommandError(f"The stored results do not match the events and exposures: {', '.join(wrong)}.")
 
-    def _is_right(self, experiment: Experiment, at: datetime) -> bool:
+    def _is_right(self, experiment: Experiment, now: datetime) -> bool:
         if experiment.started_at is None:
             self.stdout.write(f"{experiment.key}: not checked, because a draft has no results")
             return True
         if experiment.frozen_at is not None:
             self.stdout.write(f"{experiment.key}: not checked, because it is frozen and its events may be gone")
             return True
-        differences = check_sums(experiment, at)
+        differences = check_sums(experiment, now)
         self.stdout.write("\n".join(_report(experiment, differences)))
         return not differences
 

@@ -24,12 +24,12 @@ class Command(ImportCommand):
     def handle(
         self, *, experiment: str, file: str, environment: str | None, skip_invalid: bool, **options: Any
     ) -> None:
-        target, at = get_experiment(experiment, find_environment(environment)), timezone.now()
+        target, now = get_experiment(experiment, find_environment(environment)), timezone.now()
         imported = self.import_file(
             file,
             options["format"],
             lambda opened, on_progress: import_exposures(
-                target, opened, at=at, skips_invalid=skip_invalid, on_progress=on_progress
+                target, opened, now=now, skips_invalid=skip_invalid, on_progress=on_progress
             ),
         )
         self.report_skipped(imported.problems)

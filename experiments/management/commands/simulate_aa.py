@@ -54,11 +54,11 @@ class Command(OperatorCommand):
         _check(users=(MIN_USERS_DRAWN, options["users"], MAX_USERS_DRAWN))
         if file not in (None, STANDARD):
             _check_writable(file)  # now, and not only after all rounds
-        at = timezone.now()
+        now = timezone.now()
         with show_progress(self.stderr, total_splits(target, metric, rounds), "A/A", " splits") as on_progress:
             calibration = calibrate(
                 target,
-                at=at,
+                now=now,
                 metric=metric,
                 most_users=options["users"],
                 rounds=rounds,
@@ -66,7 +66,7 @@ class Command(OperatorCommand):
                 seed=seed,
                 on_progress=on_progress,
             )
-        keep_outcomes(calibration.outcomes(), target.environment, at)
+        keep_outcomes(calibration.outcomes(), target.environment, now)
         if file is None:
             self.stdout.write("\n".join(_report(calibration)))
         else:

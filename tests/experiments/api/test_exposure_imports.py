@@ -148,7 +148,7 @@ def test_import__attributes_of_any_name__are_kept(tmp_path: Path) -> None:
 def test_import__then_asked_for__is_the_imported_variant(production, tmp_path: Path) -> None:
     users = [f"user-{number}" for number in range(10)]
     load(tmp_path, *(line(user) for user in users))
-    variants = {get_variant(key="e", environment=production, user_id=user, at=LATER).variant for user in users}
+    variants = {get_variant(key="e", environment=production, user_id=user, now=LATER).variant for user in users}
     assert variants == {"green"}
 
 
@@ -159,16 +159,16 @@ def test_import__user_who_got_an_imported_variant__keeps_it(production, tmp_path
     if is_told_by_flag:
         assert record_of_flag(production, "e", "control", asking("u", LATER)) == "control"
     else:
-        assert get_variant(key="e", environment=production, user_id="u", at=LATER).variant == "control"
+        assert get_variant(key="e", environment=production, user_id="u", now=LATER).variant == "control"
     load(tmp_path, line(variant="green", hours=2))
 
-    assert get_variant(key="e", environment=production, user_id="u", at=LATER).variant == "control"
+    assert get_variant(key="e", environment=production, user_id="u", now=LATER).variant == "control"
     assert stored() == [("u", "control", 3, "told", True)]
 
 
 @pytest.mark.usefixtures("experiment")
 def test_import__user_whom_a_look_without_record_was_of__may_get_an_earlier_variant(production, tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"environment": production, "user_id": "u", "at": LATER, "attributes": {}}
+    asked: dict[str, Any] = {"environment": production, "user_id": "u", "now": LATER, "attributes": {}}
     load(tmp_path, line(variant="control", hours=3))
     assert get_variants(**asked, record=False)["e"].variant == "control"
     load(tmp_path, line(variant="green", hours=2))

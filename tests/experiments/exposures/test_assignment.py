@@ -41,7 +41,7 @@ def is_experiment(vector: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("vector", [each for each in VECTORS if is_experiment(each)])
 def test_get_variant__published_vector__is_what_the_user_gets(production: Environment, vector: dict[str, Any]) -> None:
     experiment = start(vector["salt"], production, vector["weights"])
-    found = get_variant(key=vector["salt"], environment=production, user_id=vector["userId"], at=NOON)
+    found = get_variant(key=vector["salt"], environment=production, user_id=vector["userId"], now=NOON)
 
     assert (found.variant, found.experiment_id) == (vector["variant"], experiment.pk)
     assert Exposure.objects.values_list("user_id", "variant", "exposed_at", "origin").get() == (
@@ -56,10 +56,10 @@ def test_get_variant__asked_again__reads_once_and_writes_nothing(
     production: Environment, django_assert_num_queries: Any
 ) -> None:
     start("e", production, EVEN)
-    first = get_variant(key="e", environment=production, user_id="u", at=NOON)
+    first = get_variant(key="e", environment=production, user_id="u", now=NOON)
 
     with django_assert_num_queries(1):
-        again = get_variant(key="e", environment=production, user_id="u", at=NOON + timedelta(days=1))
+        again = get_variant(key="e", environment=production, user_id="u", now=NOON + timedelta(days=1))
     assert again == first
     assert Exposure.objects.get().exposed_at == NOON
 
@@ -74,7 +74,7 @@ def test_get_variant__draft_or_stopped__is_refused_and_records_nothing(
         step(**who)
     snapshot.reset()
     with pytest.raises(DomainError) as refused:
-        get_variant(key="e", environment=production, user_id="u", at=NOON)
+        get_variant(key="e", environment=production, user_id="u", now=NOON)
 
     assert refused.value.code == "experiment_not_running"
     assert not Exposure.objects.exists()
@@ -85,6 +85,6 @@ def test_get_variant__other_environment__knows_no_such_experiment(
 ) -> None:
     start("e", production, EVEN)
     with pytest.raises(DomainError) as refused:
-        get_variant(key="e", environment=staging, user_id="u", at=NOON)
+        get_variant(key="e", environment=staging, user_id="u", now=NOON)
 
     assert refused.value.code == "experiment_not_found"

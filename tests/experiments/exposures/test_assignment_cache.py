@@ -53,7 +53,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def ask(environment: Environment, user: str = "u") -> str:
-    return get_variant(key="e", environment=environment, user_id=user, at=NOON).variant
+    return get_variant(key="e", environment=environment, user_id=user, now=NOON).variant
 
 
 def test_get__once_read__asks_the_database_no_more(

@@ -251,7 +251,7 @@ def test_variant__known_user__is_answered_while_others_write(production: Environ
     busy = threads.start(writes.submit, Handler(lambda items: [gate.pass_through()], 0), None)
     gate.wait_for_arrival()
 
-    assert get_variant(key="e", environment=production, user_id="u1", at=NOON).variant == "a"
+    assert get_variant(key="e", environment=production, user_id="u1", now=NOON).variant == "a"
     gate.open()
     busy.result(SECONDS)
     threads.join()
@@ -266,7 +266,7 @@ def test_variant__many_known_users_at_once__each_gets_their_own(
     threads, gate = Threads(), Gate()
     busy = threads.start(reads.submit, Handler(lambda items: [gate.pass_through()], 0), None)
     gate.wait_for_arrival()
-    asked = [partial(get_variant, key="e", environment=production, user_id=user, at=NOON) for user in users]
+    asked = [partial(get_variant, key="e", environment=production, user_id=user, now=NOON) for user in users]
     futures = [threads.start(each) for each in asked]
     gate.open()
 

@@ -32,7 +32,7 @@ def test_stop__whose_request_came_long_before__counts_who_was_answered_until_the
     experiment = ExperimentFactory(key="button", running=True, started_at=timezone.now() - timedelta(days=1))
     snapshot.refresh()
     received, answered = timezone.now(), timezone.now() + timedelta(seconds=1)
-    get_variant(key="button", environment=production, user_id="ada", at=answered)
+    get_variant(key="button", environment=production, user_id="ada", now=answered)
     moment = answered + timedelta(seconds=1)
     stopped = stop_experiment(
         key="button",
@@ -58,10 +58,10 @@ def test_variants__of_an_experiment_stopped_meanwhile__are_left_out(production: 
     snapshot.refresh()
     moment = NOON + timedelta(days=1)
     which = {"environment": production, "user_id": "ada", "attributes": {}, "record": True}
-    assert [*get_variants(**which, at=moment)] == ["gone", "left"]
+    assert [*get_variants(**which, now=moment)] == ["gone", "left"]
     stop_experiment(key="gone", environment=production, actor=ACTOR, now=moment)
     which["user_id"] = "bob"  # this process has not heard of the stop, which it does between requests
-    assert [*get_variants(**which, at=timezone.now())] == ["left"]
+    assert [*get_variants(**which, now=timezone.now())] == ["left"]
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
@@ -81,7 +81,7 @@ def test_stop__while_many_are_assigned__counts_exactly_those_who_were_answered(
                 if over.is_set():
                     return
                 user_id = f"{number}-{count}"
-                get_variant(key="button", environment=production, user_id=user_id, at=timezone.now())
+                get_variant(key="button", environment=production, user_id=user_id, now=timezone.now())
                 answered.append(user_id)
                 if count == 5:
                     begun.set()

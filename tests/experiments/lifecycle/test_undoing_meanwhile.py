@@ -83,7 +83,7 @@ def test_undo__while_many_are_assigned__loses_and_leaves_none(threads: Threads, 
             if over.is_set():
                 break
             try:
-                get_variant(key="e", environment=production, user_id=f"{number}-{count}", at=timezone.now())
+                get_variant(key="e", environment=production, user_id=f"{number}-{count}", now=timezone.now())
             except DomainError:
                 break
             answered.append(f"{number}-{count}")

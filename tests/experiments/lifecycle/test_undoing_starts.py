@@ -168,7 +168,7 @@ def test_user__assigned_by_a_process_that_has_not_heard_of_the_undo__is_not_expo
     experiment = begin(production)
     snapshot.refresh()
     undo()
-    which = {"environment": production, "user_id": "u", "at": LATER}
+    which = {"environment": production, "user_id": "u", "now": LATER}
     with pytest.raises(DomainError, match="or its start undone") as error:
         get_variant(key="e", **which)
     assert error.value.code == "experiment_not_running"

@@ -40,7 +40,7 @@ def experiment() -> Experiment:
 
 def test_calibrate__all_metrics__splits_every_exposed_user_by_each(experiment: Experiment) -> None:
     progress: list[int] = []
-    found = calibrate(experiment, at=NOW, rounds=3, looks=4, on_progress=progress.append)
+    found = calibrate(experiment, now=NOW, rounds=3, looks=4, on_progress=progress.append)
     assert (found.users, found.rounds, found.looks, found.seed, found.alpha) == (120, 3, 4, 1, 0.05)
     assert [rates.comparison for rates in found.simulation.errors] == [
         Comparison("purchase", "green", is_cuped=False),
@@ -51,7 +51,7 @@ def test_calibrate__all_metrics__splits_every_exposed_user_by_each(experiment: E
 
 
 def test_calibrate__one_metric__takes_that_alone(experiment: Experiment) -> None:
-    found = calibrate(experiment, at=NOW, metric="spent", rounds=2, looks=2)
+    found = calibrate(experiment, now=NOW, metric="spent", rounds=2, looks=2)
     assert [rates.comparison.measure for rates in found.simulation.errors] == ["spent"]
 
 
@@ -65,7 +65,7 @@ def test_calibrate__users__are_in_the_order_of_their_exposures(experiment: Exper
         )
 
     monkeypatch.setattr("experiments.planner.calibration.simulate", take)
-    calibrate(experiment, at=NOW)
+    calibrate(experiment, now=NOW)
     assert taken[0].user_ids == [f"user-{number}" for number in reversed(range(120))]
     converts, spends = taken[0].observed
     assert converts.y.tolist() == [float(number % 4 == 0) for number in reversed(range(120))]
@@ -73,43 +73,43 @@ def test_calibrate__users__are_in_the_order_of_their_exposures(experiment: Exper
 
 
 def test_calibrate__seed__decides_on_the_splits(experiment: Experiment) -> None:
-    once, again, other = (calibrate(experiment, at=NOW, rounds=20, looks=20, seed=seed) for seed in (1, 1, 2))
+    once, again, other = (calibrate(experiment, now=NOW, rounds=20, looks=20, seed=seed) for seed in (1, 1, 2))
     assert once.simulation == again.simulation
     assert once.simulation != other.simulation
 
 
 def test_calibrate__draft__is_refused() -> None:
     with pytest.raises(DomainError, match=r"^experiment: Is a draft"):
-        calibrate(ExperimentFactory(), at=NOW)
+        calibrate(ExperimentFactory(), now=NOW)
 
 
 def test_calibrate__few_users__is_refused_with_their_number() -> None:
     experiment = ExperimentFactory(running=True)
     assign(experiment.pk, "user", "control", NOON)
     with pytest.raises(DomainError, match=r"^experiment: Has 1 exposed users so far; at least 100 are required\.$"):
-        calibrate(experiment, at=NOW)
+        calibrate(experiment, now=NOW)
 
 
 def test_calibrate__no_users__is_refused() -> None:
     with pytest.raises(DomainError, match=r"Has 0 exposed users"):
-        calibrate(ExperimentFactory(running=True), at=NOW)
+        calibrate(ExperimentFactory(running=True), now=NOW)
 
 
 def test_calibrate__metric_of_others__is_refused_with_its_own(experiment: Experiment) -> None:
     with pytest.raises(DomainError, match=r"^metric: Must be a metric of the experiment: purchase, spent\.$"):
-        calibrate(experiment, at=NOW, metric="signup")
+        calibrate(experiment, now=NOW, metric="signup")
 
 
 def test_calibrate__experiment_without_metrics__is_refused() -> None:
     with pytest.raises(DomainError, match=r"^experiment: Has no metrics"):
-        calibrate(ExperimentFactory(running=True, metrics=[]), at=NOW)
+        calibrate(ExperimentFactory(running=True, metrics=[]), now=NOW)
 
 
 @pytest.mark.parametrize("weights", [(0, 1, 1), (1, 0, 0), (0, 1)])
 def test_calibrate__weights_that_leave_nothing_to_compare__is_refused(weights: tuple[int, ...]) -> None:
     variants = [{"key": f"v{at}", "weight": weight} for at, weight in enumerate(weights)]
     with pytest.raises(DomainError, match=r"at least one treatment\.$"):
-        calibrate(ExperimentFactory(variants=variants, running=True), at=NOW)
+        calibrate(ExperimentFactory(variants=variants, running=True), now=NOW)
 
 
 def test_calibrate__everybody_converts__is_refused() -> None:
@@ -118,14 +118,14 @@ def test_calibrate__everybody_converts__is_refused() -> None:
         assign(experiment.pk, f"user-{number}", "control", NOON)
         EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + MINUTE)
     with pytest.raises(DomainError, match=r"^experiment: Cannot be tested in any split"):
-        calibrate(experiment, at=NOW, rounds=2, looks=2)
+        calibrate(experiment, now=NOW, rounds=2, looks=2)
 
 
 def test_calibrate__metric_that_nobody_did__is_reported_as_untested_beside_the_others(experiment: Experiment) -> None:
     both = ExperimentFactory(key="both", metrics=["purchase", "nobody"], running=True)
     for number in range(120):
         assign(both.pk, f"user-{number}", "control", NOON)
-    found = calibrate(both, at=NOW, rounds=2, looks=2)
+    found = calibrate(both, now=NOW, rounds=2, looks=2)
     assert [rates.comparison.measure for rates in found.simulation.errors] == ["purchase"]
     assert found.simulation.untested == [Comparison("nobody", "green", is_cuped=False)]
     assert found.document()["untested"] == [{"metric": "nobody", "variant": "green", "isCuped": False}]
@@ -138,7 +138,7 @@ def test_calibrate__variant_that_hardly_anybody_gets__counts_the_splits_that_can
     rare = ExperimentFactory(key="rare", variants=variants, running=True)
     for number in range(120):
         assign(rare.pk, f"user-{number}", "a", NOON)
-    [rates] = calibrate(rare, at=NOW, rounds=40, looks=1).simulation.errors
+    [rates] = calibrate(rare, now=NOW, rounds=40, looks=1).simulation.errors
     assert 0 < rates.splits < 40
 
 
@@ -211,7 +211,7 @@ def guarded(experiment: Experiment) -> Experiment:
 
 def test_calibrate__guardrails__are_judged_without_a_difference_and_at_their_margin(guarded: Experiment) -> None:
     progress: list[int] = []
-    found = calibrate(guarded, at=NOW, rounds=200, looks=3, on_progress=progress.append)
+    found = calibrate(guarded, now=NOW, rounds=200, looks=3, on_progress=progress.append)
     assert [(rates.measure, rates.variant) for rates in found.guardrails] == [("income", "green"), ("refund", "green")]
     assert len(progress) == total_splits(guarded, None, 200) == 400
     assert total_splits(guarded, "purchase", 200) == 200
@@ -244,7 +244,7 @@ def test_calibrate__metric_with_a_window__counts_the_users_whose_window_is_over(
         return simulated(population, *given, **settings)
 
     monkeypatch.setattr(calibration, "simulate", take)
-    calibrate(windowed, at=NOW, rounds=2, looks=1)
+    calibrate(windowed, now=NOW, rounds=2, looks=1)
     [observed] = taken[0].observed
     assert observed.mature is not None
     assert observed.mature.tolist() == [1.0] * 61 + [0.0] * 59

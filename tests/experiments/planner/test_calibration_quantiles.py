@@ -83,7 +83,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
 
 
 def test_calibrate__quantile_of_different_or_tied_values__seldom_finds_a_difference(experiment: Experiment) -> None:
-    found = calibrate(experiment, at=NOON + DAY, rounds=200, looks=4)
+    found = calibrate(experiment, now=NOON + DAY, rounds=200, looks=4)
     [goal, guard] = found.simulation.errors
     assert (goal.comparison.measure, guard.comparison.measure) == ("slow", "slow-guard")
     assert goal.splits == 200
@@ -101,7 +101,7 @@ def test_calibrate__quantile_of_different_or_tied_values__seldom_finds_a_differe
 
 
 def test_calibrate__more_users_than_it_may_read__splits_those_that_are_drawn(experiment: Experiment) -> None:
-    found = calibrate(experiment, at=NOON + DAY, rounds=2, looks=2, most_users=200)
+    found = calibrate(experiment, now=NOON + DAY, rounds=2, looks=2, most_users=200)
     assert found.exposed == 300
     assert 150 < found.users < 250
     assert found.simulation.sample_ratio[-1].users == found.users

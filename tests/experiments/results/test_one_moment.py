@@ -174,7 +174,7 @@ def test_calibrate__more_users_meanwhile__measures_the_same_users_by_each_metric
     threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "MIN_USERS", 10)
-    before = calibrate(shop, at=LATER, rounds=2, looks=2)
+    before = calibrate(shop, now=LATER, rounds=2, looks=2)
     with meanwhile(threads, UserValue, add_users, shop):
-        assert calibrate(shop, at=LATER, rounds=2, looks=2) == before
+        assert calibrate(shop, now=LATER, rounds=2, looks=2) == before
     assert before.users == len(EXPOSED)
