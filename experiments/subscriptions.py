@@ -11,8 +11,8 @@ from events.queries.experiment_names import asking_for_names
 from events.recording.ingest import events_stored
 from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
-from experiments.exposures.assignment import record, stored
-from experiments.exposures.queries import attributes_read, stored_variants
+from experiments.exposures.assignment import record_for_flag, stored_for_flags
+from experiments.exposures.queries import attributes_read, variants_of_recent_users
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import name_segment_users, open_phases_of_segments
 from experiments.lifecycle.transitions import needed_history
@@ -34,8 +34,8 @@ asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposure
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segments")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 worker_starts.connect(lag.start, dispatch_uid="experiments.lag")
-exposures.register(load=stored, record=record)
-sources.register(names=attributes_read, variants=stored_variants)
+exposures.register(load=stored_for_flags, record=record_for_flag)
+sources.register(names=attributes_read, variants=variants_of_recent_users)
 examinations.register("results", lag.examine, needs_schema=True)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)

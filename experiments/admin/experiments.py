@@ -220,9 +220,9 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
         past = [name for name, moment in moments.items() if moment is not None]
         facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
         if self.has_change_permission(request, obj):
-            measured = ["metrics"] if _form_of(request, obj) is MeasuredForm else []
-            editable = [*_ABOUT, *measured, "forced_variants", "reason"]
-            facts = [name for name in facts if not (measured and name == "shown_metrics")]
+            metric_fields = ["metrics"] if _form_of(request, obj) is MeasuredForm else []
+            editable = [*_ABOUT, *metric_fields, "forced_variants", "reason"]
+            facts = [name for name in facts if not (metric_fields and name == "shown_metrics")]
         else:
             editable, facts = [*_ABOUT], [*facts, "shown_testers"]
         title = None if obj.status == Status.DRAFT else "Fixed since the start"
@@ -295,7 +295,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
         return changes.update_experiment(key=obj.key, changes=new, if_match=values["version"], **common)
 
     def document_of(self, request: HttpRequest, obj: Experiment) -> Document:
-        return changes.document(obj)
+        return changes.experiment_as_json(obj)
 
     def remove(self, request: HttpRequest, obj: Experiment, reason: str) -> None:
         changes.delete_experiment(key=obj.key, reason=reason, **writer_here(request))

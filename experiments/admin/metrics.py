@@ -234,7 +234,7 @@ class MetricAdmin(DomainAdmin):
         )
 
     def document_of(self, request: HttpRequest, obj: Metric) -> Document:
-        return changes.document(obj)
+        return changes.metric_as_json(obj)
 
     def remove(self, request: HttpRequest, obj: Metric, reason: str) -> None:
         changes.delete_metric(key=obj.key, reason=reason, **writer(request))

@@ -28,7 +28,7 @@ from experiments.planner.question import (
     MIN_ALPHA,
     MIN_MDE,
     MIN_POWER,
-    Kind,
+    BaselineKind,
     Question,
 )
 
@@ -44,7 +44,7 @@ _RANGES = {
     "varianceReduction": f"0 % to {100 * MAX_REDUCTION:g} %.",
 }
 """The ranges of these fields as the form shows them."""
-_KINDS = (("", "Automatic"), (Kind.RATE, "A rate"), (Kind.MEAN, "A mean"))
+_KINDS = (("", "Automatic"), (BaselineKind.RATE, "A rate"), (BaselineKind.MEAN, "A mean"))
 
 
 class PlannerForm(StrictForm, forms.Form):
@@ -99,7 +99,7 @@ class PlannerForm(StrictForm, forms.Form):
     def to_question(self) -> Question:
         typed = {name: None if value == "" else value for name, value in self.cleaned_data.items()}
         kind, tuning_size = typed.pop("type"), typed.pop("tuning_sample_size")
-        return Question(kind=Kind(kind) if kind else None, tuning_size=tuning_size, **typed)
+        return Question(kind=BaselineKind(kind) if kind else None, tuning_size=tuning_size, **typed)
 
     def add_refusal(self, refusal: DomainError) -> None:
         details = [Detail(detail.field, detail.code, _for_people(detail)) for detail in refusal.details]

@@ -13,7 +13,7 @@ from django.utils.dateformat import format as date_format
 from experiments.planner.forecast import Curve, DetectableDay, Point, draw, points_over_users, users_shown
 from experiments.planner.history import History
 from experiments.planner.plan import Plan
-from experiments.planner.question import Assumptions, Kind
+from experiments.planner.question import Assumptions, BaselineKind
 from experiments.planner.sizes import GuardrailPlan, Size
 from experiments.stats.charts import Scale, Tick
 from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
@@ -76,7 +76,7 @@ class GuardrailRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class PlanPanel:
     """What the page shows of a plan. `history` says which past data it is based on, `notes` what else it assumes."""
 
     question: str
@@ -95,9 +95,9 @@ def percent(share: float) -> str:
     return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
 
 
-def build_panel(plan: Plan) -> Panel:
+def build_panel(plan: Plan) -> PlanPanel:
     assumed = plan.assumptions
-    return Panel(
+    return PlanPanel(
         question=_question(assumed),
         fixed_horizon=_answer(plan.fixed_horizon, assumed),
         always_valid=_answer(plan.always_valid, assumed),
@@ -111,7 +111,7 @@ def build_panel(plan: Plan) -> Panel:
 
 def _question(assumed: Assumptions) -> str:
     """Return the effect in words: `an increase of 5 %, from 10 % to 10.5 %`."""
-    write = percent if assumed.kind is Kind.RATE else format_number
+    write = percent if assumed.kind is BaselineKind.RATE else format_number
     after = assumed.baseline * (1 + assumed.mde)
     direction = "an increase" if assumed.mde > 0 else "a decrease"
     return f"{direction} of {percent(abs(assumed.mde))}, from {write(assumed.baseline)} to {write(after)}"
@@ -137,7 +137,7 @@ def _describe_history(history: History, assumed: Assumptions) -> str:
     users = f"{history.users:,} users, {format_number(round(pace) if pace >= 10 else pace)} a day"
     if history.baseline is None:
         return f"Based on {source}, {period}: {users}."
-    value = percent(history.baseline) if assumed.kind is Kind.RATE else format_number(history.baseline)
+    value = percent(history.baseline) if assumed.kind is BaselineKind.RATE else format_number(history.baseline)
     deviation = history.standard_deviation
     spread = "" if deviation is None else f", standard deviation {format_number(deviation)}"
     whose = "the control has" if is_experiment else "their baseline is"
@@ -196,7 +196,7 @@ ChartKind = Literal["users", "days"]
 CHART_KINDS: Sequence[ChartKind] = ("users", "days")
 
 
-def draw_chart(panel: Panel, kind: ChartKind) -> str | None:
+def draw_chart(panel: PlanPanel, kind: ChartKind) -> str | None:
     """Return a chart of a plan as an SVG document, or None if there is nothing to draw_chart."""
     chart = panel.by_users if kind == "users" else panel.by_days
     if chart is None:

@@ -27,7 +27,7 @@ _SHIP_TO = ((ShipTo.AUDIENCE, "The experiment's audience"), (ShipTo.EVERYONE, "E
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WinnerChoice:
     """A variant that can be shipped: what the flag serves for it, and the objections against it."""
 
     key: str
@@ -121,10 +121,10 @@ class ShipForm(StrictForm, forms.Form):
         ]
 
     @property
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[WinnerChoice]:
         chosen = self["winner"].value()
         return [
-            Choice(
+            WinnerChoice(
                 key,
                 describe_served(self.experiment, key),
                 is_control=index == 0,

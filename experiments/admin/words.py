@@ -100,7 +100,7 @@ def _describe_events(quantity: Quantity) -> str:
 
 def _describe_where(quantity: Quantity) -> str:
     conditions = [
-        describe_condition({**condition.document(), "attribute": condition.property})
+        describe_condition({**condition.as_json(), "attribute": condition.property})
         for condition in quantity.where[:_MAX_CONDITIONS]
     ]
     more = len(quantity.where) - len(conditions)

@@ -34,7 +34,7 @@ from experiments.planner.question import (
     MIN_POWER,
     MIN_USERS_PER_DAY,
     Assumptions,
-    Kind,
+    BaselineKind,
     Question,
 )
 from experiments.planner.sizes import GuardrailPlan
@@ -66,7 +66,7 @@ class PlannedSize(Answer):
 class PlannerAssumptions(Answer):
     """The values that the plan is computed from: as sent, else from the metric's history, else the defaults."""
 
-    type: Annotated[str, one_of(Kind)]
+    type: Annotated[str, one_of(BaselineKind)]
     baseline: Annotated[float, described("The mean of the control's users; for a rate, a share from 0 to 1.")]
     standard_deviation: Annotated[_Positive | None, described("The deviation between users; null for rates.")]
     mde: Annotated[float, shaped(_MDE), described("The minimum detectable effect, as a share of the baseline.")]
@@ -211,7 +211,7 @@ PARAMETERS = {
 
 class PlannerFilter(django_filters.FilterSet):
     type = ChoiceFilter(
-        Kind, label="Whether the baseline is a rate or a mean. Default: the type of the metric, else rate."
+        BaselineKind, label="Whether the baseline is a rate or a mean. Default: the type of the metric, else rate."
     )
     baseline = NumberFilter(
         {"type": "number"}, label="The mean of the control's users. Required unless the metric has past data."
@@ -282,6 +282,6 @@ class PlannerViewSet(ApiViewSet):
         sent = read_parameters(request, PlannerFilter)
         self.refuse_body(request)
         question = {name: None if sent[parameter] == "" else sent[parameter] for parameter, name in PARAMETERS.items()}
-        question["kind"] = Kind(question["kind"]) if question["kind"] else None
+        question["kind"] = BaselineKind(question["kind"]) if question["kind"] else None
         made = plan(Question(**question), self.environment, self.now)
         return Response(Plan.of(made).document())

@@ -9,7 +9,7 @@ from config.api.structs import Answer, Count, Key, Moment, Name, Share, describe
 from config.documents import Document
 from config.timestamps import format_timestamp
 from experiments.api.metric_serializers import MetricDefinition
-from experiments.api.result_metrics import definition_document
+from experiments.api.result_metrics import definition_as_json
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
 
@@ -89,7 +89,7 @@ class ResultExplanation(Answer):
     ]
 
 
-def explanation_document(
+def explanation_as_json(
     experiment: Experiment, metric: str, variant: str, explained: Document, now: datetime
 ) -> Document:
     """Return the explanation of one figure, which `results.explanation` made, with what it explains."""
@@ -100,6 +100,6 @@ def explanation_document(
         "variant": variant,
         "asOf": format_timestamp(experiment.frozen_at or now),
         "frozenAt": None if experiment.frozen_at is None else format_timestamp(experiment.frozen_at),
-        "definition": definition_document(definition),
+        "definition": definition_as_json(definition),
         **explained,
     }

@@ -135,7 +135,7 @@ class MetricFigures(MetricDefinition, kw_only=True):
             "neverReceived": list(source.never_received),
             "variants": [VariantFigures.of(variant, lookback_days=lookback_days) for variant in source.variants],
         }
-        return msgspec.convert({**definition_document(source.definition), **own}, cls)
+        return msgspec.convert({**definition_as_json(source.definition), **own}, cls)
 
 
 class SliceMetric(Answer):
@@ -211,5 +211,5 @@ class ResultBreakdown(Answer):
         )
 
 
-def definition_document(definition: Definition) -> Document:
-    return {**definition.document(), "isPostHoc": definition.is_post_hoc}
+def definition_as_json(definition: Definition) -> Document:
+    return {**definition.as_json(), "isPostHoc": definition.is_post_hoc}

@@ -19,7 +19,7 @@ from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from experiments.api.result_answers import ResultsOfExperiment
-from experiments.api.result_explanations import ResultExplanation, explanation_document
+from experiments.api.result_explanations import ResultExplanation, explanation_as_json
 from experiments.api.result_table import results_csv
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.lifecycle import changes
@@ -153,7 +153,7 @@ class ResultViewSet(ApiViewSet):
         experiment = changes.get_experiment(experiment_key, self.environment)
         metric, variant = asked_for["metric"], asked_for["variant"]
         explained = explain_metric(experiment, metric, variant, asked_for["phase"] or None, now=self.now)
-        return Response(explanation_document(experiment, metric, variant, explained, self.now))
+        return Response(explanation_as_json(experiment, metric, variant, explained, self.now))
 
 
 def _refused(parameter: str, message: str) -> ValidationFailed:

@@ -18,10 +18,10 @@ from config.models import Change, Environment
 from config.monitoring import metrics
 from config.snapshot import Table
 from experiments.exposures.assignment_cache import assignment_cache
-from experiments.exposures.recording import assign, assigned, expose
-from experiments.exposures.storage import Stored
+from experiments.exposures.recording import assign, assigned_exposure, store_exposures
+from experiments.exposures.storage import StoredVariant
 from experiments.models import Experiment, Exposure, Status
-from experiments.models.documents import KIND, document
+from experiments.models.documents import KIND, experiment_as_json
 from experiments.models.locks import ExposureKey
 from experiments.models.phases import assignment_source
 from flags.engine.assignment import Assigned, Exclusion, compile_assignment
@@ -69,7 +69,7 @@ class Assigner:
         flag = context.configuration.flags.get(self.flag)
         if others := context.configuration.experiments.get(self.flag, frozenset()) - {self.key}:
             # They decide prerequisites of the flag.
-            context.assigned = {**stored(environment, others, context.user_id), **context.assigned}
+            context.assigned = {**stored_for_flags(environment, others, context.user_id), **context.assigned}
         return None if flag is None else assign_by_flag(flag, self.key, context)
 
     def phase_that_gives(self, variant: str, context: Context) -> int:
@@ -193,11 +193,11 @@ def get_variants(
     decided = ((experiment, user.assigned(experiment, stored)) for experiment in running)
     assignments = {experiment: assigned for experiment, assigned in decided if assigned is not None}
     new = [
-        assigned(*user.exposure(experiment, assignment.variant))
+        assigned_exposure(*user.exposure(experiment, assignment.variant))
         for experiment, (assignment, is_new) in assignments.items()
         if is_new
     ]
-    variants = expose(new) if record and new else {}
+    variants = store_exposures(new) if record and new else {}
     return {
         experiment.key: Assignment(
             variants.get((experiment.id, user_id), assignment.variant), experiment.id, assignment.reason
@@ -207,7 +207,7 @@ def get_variants(
     }
 
 
-def stored(
+def stored_for_flags(
     environment: Environment, experiments: Collection[str], user_id: str, until: datetime | None = None
 ) -> Mapping[str, str]:
     """Return the stored variants of a user in experiments with these keys, by key, for the flags that they drive.
@@ -230,10 +230,10 @@ def stored(
     }
 
 
-def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, Stored]:
+def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, StoredVariant]:
     """Return the stored variants, or while the database is away those that this process remembers."""
     remembered = {
-        user: Stored(variant, is_final=True) for user in users if (variant := assignment_cache.remembered(user))
+        user: StoredVariant(variant, is_final=True) for user in users if (variant := assignment_cache.remembered(user))
     }
     if len(remembered) == len(users):
         return remembered
@@ -245,7 +245,7 @@ def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, Sto
         return remembered
 
 
-def record(environment: Environment, experiment: str, variant: str, context: Context) -> str | None:
+def record_for_flag(environment: Environment, experiment: str, variant: str, context: Context) -> str | None:
     """Store the exposure of a user to whom a flag served a variant, and return the variant that counts.
 
     Return None if the experiment was stopped, or its start undone, since the flag was evaluated. While the database
@@ -280,7 +280,7 @@ class _User:
         self.environment = environment
         self.context = Context(user_id, attributes, configuration(environment.key), now)
 
-    def stored_in(self, experiments: Collection[Assigner], require: Require) -> Mapping[ExposureKey, Stored]:
+    def stored_in(self, experiments: Collection[Assigner], require: Require) -> Mapping[ExposureKey, StoredVariant]:
         """Return the stored variants of the user, without experiments that force a variant on them."""
         user_id = self.context.user_id
         keys = [(experiment.id, user_id) for experiment in experiments if user_id not in experiment.forced]
@@ -288,7 +288,9 @@ class _User:
             require()
         return assignment_cache.get(keys) if keys else {}
 
-    def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool] | None:
+    def assigned(
+        self, experiment: Assigner, stored: Mapping[ExposureKey, StoredVariant]
+    ) -> tuple[Assignment, bool] | None:
         """Return the assignment of the user, and whether it must be stored before it is answered.
 
         A user who has an exposure keeps the variant, also if the flag no longer shows it to them. Return
@@ -320,7 +322,7 @@ Assigners = Mapping[tuple[str, str], Assigner]
 
 def _load() -> Assigners:
     return {
-        (experiment.environment.key, experiment.key): _compile(document(experiment))
+        (experiment.environment.key, experiment.key): _compile(experiment_as_json(experiment))
         for experiment in Experiment.objects.select_related("environment")
     }
 

@@ -15,8 +15,8 @@ from django.db import connection
 
 from config import snapshot
 from config.snapshot import signal_file
-from experiments.exposures.recording import find_stored
-from experiments.exposures.storage import Stored
+from experiments.exposures.recording import find_variants
+from experiments.exposures.storage import StoredVariant
 from experiments.models.locks import ExposureKey
 
 MAX_ENTRIES = 50_000
@@ -41,7 +41,7 @@ class AssignmentCache:
     def __init__(self) -> None:
         self._page = _Page(signal=0, until=0)
 
-    def get(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
+    def get(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVariant]:
         """Return the stored variants of those users who have one, from the cache or else from the database."""
         signal = signal_file.read()  # first: what is read afterwards is at least as new
         page = self._turned(signal)
@@ -49,9 +49,9 @@ class AssignmentCache:
         for key in users:
             variant = page.entries.get(key) or page.before.get(key)
             if variant is not None:
-                variants[key] = Stored(variant, is_final=True)
+                variants[key] = StoredVariant(variant, is_final=True)
         if len(variants) < len(users):
-            stored = find_stored([key for key in users if key not in variants])
+            stored = find_variants([key for key in users if key not in variants])
             variants |= stored
             self._add(stored, signal)
         return variants
@@ -61,7 +61,7 @@ class AssignmentCache:
         page = self._turned(signal_file.read())
         return page.entries.get(user) or page.before.get(user)
 
-    def _add(self, variants: Mapping[ExposureKey, Stored], signal: int) -> None:
+    def _add(self, variants: Mapping[ExposureKey, StoredVariant], signal: int) -> None:
         page = self._page
         if page.signal == signal and not connection.in_atomic_block:  # an open transaction may be rolled back
             page.entries.update((key, stored.variant) for key, stored in variants.items() if stored.is_final)

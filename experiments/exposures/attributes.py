@@ -16,7 +16,7 @@ ATTRIBUTE_LENGTH = 100
 TEXT_LENGTH = 200
 
 
-def kept_of(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+def storable_attributes(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the texts, finite numbers and booleans within the limits above, or None if there are none.
 
     Those within objects get the names by which conditions find them: `a.b` for `b` within `a`.

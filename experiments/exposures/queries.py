@@ -46,10 +46,10 @@ def attributes_seen(environment: Environment, user_id: str, exposures: Sequence[
     seen: list[tuple[datetime, Mapping[str, Any]]] = [(row.exposed_at, row.attributes or {}) for row in exposures]
     if recent is not None:
         seen.append((recent.seen_at, recent.attributes))
-    return SeenAttributes(_newest(seen), max((seen_at for seen_at, _ in seen), default=None), recent is not None)
+    return SeenAttributes(_merge(seen), max((seen_at for seen_at, _ in seen), default=None), recent is not None)
 
 
-def _newest(seen: Iterable[tuple[datetime, Mapping[str, Any]]]) -> dict[str, Any]:
+def _merge(seen: Iterable[tuple[datetime, Mapping[str, Any]]]) -> dict[str, Any]:
     newest: dict[str, Any] = {}
     for _, attributes in sorted(seen, key=lambda entry: entry[0]):
         newest.update(attributes)
@@ -63,7 +63,7 @@ def attributes_read(environment_key: str) -> Iterator[str]:
             yield from names_of_document(experiment.document)
 
 
-def stored_variants(environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+def variants_of_recent_users(environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]:
     """Return the variants that recent users have, by user id and experiment key, with one query."""
     keys = {
         assigner.id: key for key in experiments if (assigner := assigners.state.get((environment.key, key))) is not None

@@ -24,9 +24,9 @@ from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 from events.recording.rows import NewEvent, stored
-from experiments.exposures.attributes import attributes_in, kept_of
-from experiments.exposures.reports import Report, Reported, Reports, store
-from experiments.exposures.storage import ExposureRow, Stored, insert_assigned, stored_variants
+from experiments.exposures.attributes import attributes_in, storable_attributes
+from experiments.exposures.reports import Report, Reports, ReportsByUser, store_reports
+from experiments.exposures.storage import ExposureRow, StoredVariant, insert_assigned, read_variants
 from experiments.metrics.definition import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
 from experiments.models.documents import forced_until
@@ -59,16 +59,16 @@ def assign(
 ) -> str:
     """Store that the user gets this variant, unless they have one already, and return the variant that they have.
 
-    The answer never changes afterwards, so `find_stored` is enough for the next question.
+    The answer never changes afterwards, so `find_variants` is enough for the next question.
     """
-    exposure = assigned(experiment_id, user_id, variant, exposed_at, attributes, phase)
-    variants = expose([exposure])
+    exposure = assigned_exposure(experiment_id, user_id, variant, exposed_at, attributes, phase)
+    variants = store_exposures([exposure])
     if not variants:
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, "The experiment was just stopped, or its start undone.")
     return variants[experiment_id, user_id]
 
 
-def assigned(
+def assigned_exposure(
     experiment_id: UUID,
     user_id: str,
     variant: str,
@@ -86,16 +86,16 @@ def assigned(
         is_in_several_variants=False,
         in_several_since=None,
         phase=phase,
-        attributes=kept_of(attributes or {}),
+        attributes=storable_attributes(attributes or {}),
     )
 
 
-def find_stored(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
+def find_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVariant]:
     """Return the stored variants of those users who have one. Simultaneous callers share a query."""
-    return reads.submit(_STORED, users)
+    return reads.submit(_VARIANTS, users)
 
 
-def expose(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
+def store_exposures(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
     """Store the exposures of users who have none, and return the variant of each user.
 
     Those after a stop are left out. Either all others are committed or none. Simultaneous callers share a transaction.
@@ -105,8 +105,8 @@ def expose(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
     return variants
 
 
-def _find_stored(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKey, Stored]]:
-    variants = stored_variants([key for keys in asked for key in keys])
+def _find_variants(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKey, StoredVariant]]:
+    variants = read_variants([key for keys in asked for key in keys])
     return [{key: variants[key] for key in keys if key in variants} for keys in asked]
 
 
@@ -120,7 +120,7 @@ def _key(exposure: ExposureRow) -> ExposureKey:
     return exposure.experiment_id, exposure.user_id
 
 
-_STORED = Handler(_find_stored, rank=1)
+_VARIANTS = Handler(_find_variants, rank=1)
 _ASSIGNMENTS = Handler(
     _record_assignments,
     rank=1,  # before the events, which report exposures too
@@ -261,7 +261,7 @@ def _as_new_event(event: Event) -> NewEvent:
     )
 
 
-def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> Reported:
+def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> ReportsByUser:
     """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order.
 
     Doubted reports are marked in the database, and left out.
@@ -284,7 +284,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         reports = by_user.get(user_id)
         if reports is None:
             reports = by_user[user_id] = Reports(experiment.starts)
-        if experiment.takes_in(user_id, counted_at):
+        if experiment.includes(user_id, counted_at):
             reports.add(Report(variant, counted_at, attributes_in(properties)))
         else:
             reports.add_seen(variant, counted_at)
@@ -294,7 +294,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
     return dict(sorted(by_experiment.items()))
 
 
-def _store(reported: Reported, experiments: Iterable[Experiment], *, are_many_changing: bool = False) -> int:
+def _store(reported: ReportsByUser, experiments: Iterable[Experiment], *, are_many_changing: bool = False) -> int:
     """Store the reports together with what the users of new or earlier exposures saw while outside.
 
     What users see while outside is no exposure, so nothing was stored of it when it arrived before the exposure.
@@ -303,7 +303,7 @@ def _store(reported: Reported, experiments: Iterable[Experiment], *, are_many_ch
         if len(experiment.phases) > 1:  # in one phase, a user is either in or out
             by_user = reported.get(experiment.pk, {})
             _add_seen_outside(experiment, {user_id: each for user_id, each in by_user.items() if each.by_variant})
-    return store(reported, are_many_changing=are_many_changing)
+    return store_reports(reported, are_many_changing=are_many_changing)
 
 
 def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -> None:
@@ -312,7 +312,7 @@ def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -
         return
     for event in map(_as_new_event, _reporting(experiment).filter(user_id__in=list(reported)).iterator()):
         variant, counted_at = event.properties[VARIANT], event.counted_at
-        if not started.counts(event, variant, counted_at) or started.takes_in(event.user_id, counted_at):
+        if not started.counts(event, variant, counted_at) or started.includes(event.user_id, counted_at):
             continue
         if not event.is_client_report or not started.doubts(event.user_id, variant, counted_at):
             reported[event.user_id].add_seen(variant, counted_at)
@@ -346,7 +346,7 @@ class _Started:
             return False
         return experiment.stopped_at is None or counted_at <= experiment.stopped_at
 
-    def takes_in(self, user_id: str, counted_at: datetime) -> bool:
+    def includes(self, user_id: str, counted_at: datetime) -> bool:
         """Return whether the hash puts the user into a phase of the second of the event.
 
         Events do not say whether the user met the conditions. Users outside of the experiment see the control, and many
@@ -363,7 +363,7 @@ class _Started:
         Everybody can read the key of a client, and could report any variant. The conditions cannot be checked, because
         events have no attributes. Users outside of the experiment see the control.
         """
-        if variant == self._variant_keys[0] and not self.takes_in(user_id, counted_at):
+        if variant == self._variant_keys[0] and not self.includes(user_id, counted_at):
             return False
         last = 1 if len(self.starts) == 1 else self._phases_at(counted_at)[1]
         for is_in, split in zip(self._ranges[:last], self._splits, strict=False):

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from config.database.two_phases import commit_in_two_phases
-from experiments.exposures.attributes import kept_of
+from experiments.exposures.attributes import storable_attributes
 from experiments.exposures.storage import ExposureRow, insert_new, replace, replace_with_attributes
 from experiments.models import Origin
 from experiments.models.locks import UNEXPECTED, Expected, StoredExposure, lock_exposures, share_exposures
@@ -84,15 +84,15 @@ class Reports:
         They describe the user, so it does not matter which variant a later report names.
         """
         if self.origin is not Origin.IMPORTED:
-            return kept_of(self.first().attributes)
+            return storable_attributes(self.first().attributes)
         reports = sorted([*self.by_variant.values(), *(self.later or ())], key=attrgetter("at", "variant"))
-        return next(filter(None, (kept_of(report.attributes) for report in reports)), None)
+        return next(filter(None, (storable_attributes(report.attributes) for report in reports)), None)
 
     def phase_at(self, moment: datetime) -> int:
         return number_in(self.starts, moment)
 
 
-Reported = Mapping[UUID, Mapping[str, Reports]]
+ReportsByUser = Mapping[UUID, Mapping[str, Reports]]
 """Reports by experiment and user, sorted by both."""
 
 
@@ -100,7 +100,7 @@ _mostly_known: dict[UUID, bool] = {}
 """Whether most of the users of the last reports on an experiment had an exposure already, in this process."""
 
 
-def store(reported: Reported, *, are_many_changing: bool = False) -> int:
+def store_reports(reported: ReportsByUser, *, are_many_changing: bool = False) -> int:
     """Store the reports, and return how many users had no exposure before.
 
     Stored exposures are locked at once where many will change; otherwise those that change are read again with a lock.
@@ -137,14 +137,14 @@ def _update(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changi
     Exposures that `_insert` has just stored are as the reports say.
     """
     if are_many_changing:
-        held = lock_exposures(experiment_id, by_user)
-        changes = _changes(held.stored, by_user)
+        locked = lock_exposures(experiment_id, by_user)
+        changes = _changes(locked.found, by_user)
     else:
-        held = share_exposures(experiment_id, _expected(by_user))
-        changing = _changes(held.stored, by_user)
-        changes = _changes(lock_exposures(experiment_id, changing).stored, by_user) if changing else {}
+        locked = share_exposures(experiment_id, _expected(by_user))
+        changing = _changes(locked.found, by_user)
+        changes = _changes(lock_exposures(experiment_id, changing).found, by_user) if changing else {}
     _write(changes.values())
-    return {user_id: by_user[user_id] for user_id in sorted(held.missing) if by_user[user_id].by_variant}
+    return {user_id: by_user[user_id] for user_id in sorted(locked.missing) if by_user[user_id].by_variant}
 
 
 def _expected(by_user: Mapping[str, Reports]) -> dict[str, Expected]:
@@ -179,9 +179,9 @@ class _Change(NamedTuple):
     keeps_attributes: bool = True
 
 
-def _changes(stored: Sequence[StoredExposure], by_user: Mapping[str, Reports]) -> dict[str, _Change]:
+def _changes(exposures: Sequence[StoredExposure], by_user: Mapping[str, Reports]) -> dict[str, _Change]:
     """Return what becomes of those of the exposures that the reports change, by user."""
-    changes = ((exposure.user_id, _changed(exposure, by_user[exposure.user_id])) for exposure in stored)
+    changes = ((exposure.user_id, _changed(exposure, by_user[exposure.user_id])) for exposure in exposures)
     return {user_id: change for user_id, change in changes if change}
 
 
@@ -193,60 +193,60 @@ def _write(changes: Collection[_Change]) -> None:
     replace_with_attributes([change.row for change in changes if not change.keeps_attributes])
 
 
-def _changed(stored: StoredExposure, reports: Reports) -> _Change | None:
+def _changed(exposure: StoredExposure, reports: Reports) -> _Change | None:
     """Return what the reports make of a stored exposure; None if it stays as it is."""
-    before = _row(stored)
-    change = _moved(stored, before, reports) if reports.by_variant else _Change(before)
-    row = _with_others(change.row, stored, reports)
+    before = _row(exposure)
+    change = _moved(exposure, before, reports) if reports.by_variant else _Change(before)
+    row = _with_others(change.row, exposure, reports)
     return None if row == before else change._replace(row=row)
 
 
-def _with_others(row: ExposureRow, stored: StoredExposure, reports: Reports) -> ExposureRow:
+def _with_others(row: ExposureRow, exposure: StoredExposure, reports: Reports) -> ExposureRow:
     """Return the exposure with the first moment at which the user saw another variant."""
-    if stored.is_in_several_variants and stored.in_several_since is None:
+    if exposure.is_in_several_variants and exposure.in_several_since is None:
         return row  # that moment is unknown, and stays so
     moments = [*reports.others(row.variant, row.exposed_at)]
-    if row.variant != stored.variant:
-        moments.append(stored.exposed_at)
-    if stored.in_several_since is not None:
-        moments.append(stored.in_several_since)
+    if row.variant != exposure.variant:
+        moments.append(exposure.exposed_at)
+    if exposure.in_several_since is not None:
+        moments.append(exposure.in_several_since)
     return row._replace(is_in_several_variants=True, in_several_since=min(moments)) if moments else row
 
 
-def _row(stored: StoredExposure) -> ExposureRow:
+def _row(exposure: StoredExposure) -> ExposureRow:
     return ExposureRow(
-        stored.experiment_id,
-        stored.user_id,
-        stored.variant,
-        stored.exposed_at,
-        stored.origin,
-        stored.is_in_several_variants,
-        stored.in_several_since,
-        stored.phase,
+        exposure.experiment_id,
+        exposure.user_id,
+        exposure.variant,
+        exposure.exposed_at,
+        exposure.origin,
+        exposure.is_in_several_variants,
+        exposure.in_several_since,
+        exposure.phase,
         None,
     )
 
 
-def _moved(stored: StoredExposure, row: ExposureRow, reports: Reports) -> _Change:
+def _moved(exposure: StoredExposure, row: ExposureRow, reports: Reports) -> _Change:
     """Move an exposure to an earlier moment, and to the variant of that moment if its own is not final."""
     first, is_import = reports.first(), reports.origin == Origin.IMPORTED
-    if stored.origin in _CHANGEABLE and (first.at, first.variant) < (stored.exposed_at, stored.variant):
-        new = _exposure(stored.experiment_id, stored.user_id, reports)
+    if exposure.origin in _CHANGEABLE and (first.at, first.variant) < (exposure.exposed_at, exposure.variant):
+        new = _exposure(exposure.experiment_id, exposure.user_id, reports)
         new = new._replace(is_in_several_variants=row.is_in_several_variants, in_several_since=row.in_several_since)
         return _Change(new, keeps_attributes=is_import)
-    if is_import and not stored.has_attributes:
+    if is_import and not exposure.has_attributes:
         row = row._replace(attributes=reports.attributes())
-    seen = reports.by_variant.get(stored.variant)
+    seen = reports.by_variant.get(exposure.variant)
     if seen is None:
         return _Change(row)
-    is_earlier, began = seen.at < stored.exposed_at, min(seen.at, stored.exposed_at)
-    if is_earlier and not is_import and not stored.has_attributes:
-        row = row._replace(attributes=kept_of(seen.attributes))
-    if is_import and stored.origin == Origin.ASSIGNED:
+    is_earlier, began = seen.at < exposure.exposed_at, min(seen.at, exposure.exposed_at)
+    if is_earlier and not is_import and not exposure.has_attributes:
+        row = row._replace(attributes=storable_attributes(seen.attributes))
+    if is_import and exposure.origin == Origin.ASSIGNED:
         # The result is as if it had been imported first: in the phase of that moment.
         row = row._replace(origin=Origin.TOLD, exposed_at=began, phase=reports.phase_at(began))
     elif is_earlier:
         # An event does not change the phase in which this service assigned: the client's clock may be slow.
-        is_assigned = stored.origin == Origin.ASSIGNED
-        row = row._replace(exposed_at=began, phase=stored.phase if is_assigned else reports.phase_at(began))
+        is_assigned = exposure.origin == Origin.ASSIGNED
+        row = row._replace(exposed_at=began, phase=exposure.phase if is_assigned else reports.phase_at(began))
     return _Change(row)

@@ -29,7 +29,7 @@ _LONG_AGO, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinf
 _FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
-class Stored(NamedTuple):
+class StoredVariant(NamedTuple):
     """The stored variant of a user. It is final once this service has answered it; reports may change it until then."""
 
     variant: str
@@ -111,12 +111,12 @@ def _assign(exposures: Sequence[ExposureRow], *, only: str = "") -> dict[Exposur
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
-def stored_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
+def read_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVariant]:
     """Return the stored variants of those users who have one."""
     of_experiment = {_from_uuid(pk): user_ids for pk, user_ids in users_by_experiment(users).items()}
     stored = find_rows(Exposure, ("experiment_id", "user_id"), of_experiment, ("variant", "origin"))
     return {
-        (as_uuid(experiment_id), user_id): Stored(variant, origin in _FINAL)
+        (as_uuid(experiment_id), user_id): StoredVariant(variant, origin in _FINAL)
         for experiment_id, user_id, variant, origin in stored
     }
 

@@ -30,10 +30,10 @@ from experiments.metrics.definition import Definition, current_definitions, defi
 from experiments.models import WHOLE, Experiment, Status
 from experiments.models.design_checks import check_design, check_salts
 from experiments.models.documents import KIND as KIND
-from experiments.models.documents import document as document
+from experiments.models.documents import experiment_as_json as experiment_as_json
 from experiments.models.documents import get_experiment as get_experiment
 from experiments.models.locks import lock_results
-from experiments.models.phases import phase_document
+from experiments.models.phases import phase_as_json
 from experiments.models.plan import new_plan, registered_plan, tuning_size_of
 from experiments.results.forced_exposures import remove_forced_exposures
 
@@ -109,7 +109,7 @@ def change(log: Writing, experiment: Experiment, changes: Mapping[str, Any]) -> 
     if new.keys() - CHANGEABLE - ({"metrics"} if is_measured else set()):
         _require_draft(experiment, "changed", new)
     if new:
-        before = document(experiment)
+        before = experiment_as_json(experiment)
         if "forced_variants" in new:
             experiment.forced_variants = new["forced_variants"]
             remove_forced_exposures(experiment)  # first, because it uses the metrics from before the change
@@ -143,7 +143,7 @@ def delete_experiment(
 def remove(log: Writing, experiment: Experiment) -> None:
     """Delete a draft and append its change, as `delete_experiment` does."""
     _require_draft(experiment, "deleted")
-    before, experiment_id, environment = document(experiment), experiment.pk, experiment.environment.key
+    before, experiment_id, environment = experiment_as_json(experiment), experiment.pk, experiment.environment.key
     experiment.delete()
     log.append(KIND, object_id=experiment_id, key=experiment.key, environment=environment, before=before, after=None)
 
@@ -171,10 +171,10 @@ def start_experiment(
         begun = started_at or log.at
         fixed = {
             "started_at": begun,
-            "definitions": [definition.document() for definition in definitions],
+            "definitions": [definition.as_json() for definition in definitions],
             "registration": _registration(definitions, experiment),
             "tuning_size": tuning_size_of(_design_of(experiment)),
-            "phases": [phase_document(experiment, begun, reason)],
+            "phases": [phase_as_json(experiment, begun, reason)],
         }
         change_status(log, experiment, Status.DRAFT, Status.RUNNING, **fixed)
         put_rule(log, experiment)
@@ -204,7 +204,7 @@ def _design_of(experiment: Experiment) -> dict[str, Any]:
 def _registration(definitions: Sequence[Definition], experiment: Experiment) -> Document:
     """Return what an experiment registers at its start, as JSON."""
     primary = primary_of(definitions)
-    described = primary.document() if primary else {}
+    described = primary.as_json() if primary else {}
     return {
         "primaryMetric": described.get("key"),
         "direction": described.get("direction"),
@@ -238,7 +238,7 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     state.watermark = ""
     state.save(update_fields=["watermark"])
     added = [replace(definition, is_post_hoc=True) for definition in current_definitions(metrics[existing:])]
-    return [definition.document() for definition in (*definitions_of(experiment), *added)]
+    return [definition.as_json() for definition in (*definitions_of(experiment), *added)]
 
 
 def _without_derived(experiment: Experiment, changes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -334,7 +334,7 @@ def _require_not_running(experiment: Experiment, consequence: str) -> None:
 
 
 def _save_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
-    before = document(experiment)
+    before = experiment_as_json(experiment)
     experiment.archived_at = moment
     experiment.save(update_fields=["archived_at"])
     log_change(log, experiment, before)

@@ -13,7 +13,7 @@ from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed
 from experiments.models import Experiment
-from experiments.models.documents import document
+from experiments.models.documents import experiment_as_json
 from experiments.models.phases import assignment_source
 from flags.changes import experiment_rules
 from flags.changes.experiment_rules import ShipTo
@@ -53,7 +53,7 @@ def put_rule(log: Writing, experiment: Experiment) -> None:
 
 
 def _place_of(experiment: Experiment) -> dict[str, Any]:
-    described = document(experiment)
+    described = experiment_as_json(experiment)
     flag = described["flag"]
     return {
         "key": flag["key"],
@@ -113,7 +113,7 @@ def ship(
 
 
 def _shipment(experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo) -> dict[str, Any]:
-    flag = document(experiment)["flag"]
+    flag = experiment_as_json(experiment)["flag"]
     return {
         "key": flag["key"],
         "environment": experiment.environment,
@@ -144,7 +144,7 @@ def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: 
 def flag_switched_on(experiment: Experiment) -> Document:
     """Return the flag that the experiment drives as the engine would read it if only it were on."""
     return experiment_rules.document_switched_on(
-        key=document(experiment)["flag"]["key"], environment=experiment.environment
+        key=experiment_as_json(experiment)["flag"]["key"], environment=experiment.environment
     )
 
 
@@ -155,7 +155,7 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
     """
     if not experiment.flag:
         return
-    key, current = experiment.flag["key"], rule_of(document(experiment))
+    key, current = experiment.flag["key"], rule_of(experiment_as_json(experiment))
     rules = [current if rule["type"] == RuleType.EXPERIMENT else rule for rule in written["before"]]
     try:
         experiment_rules.restore_rules(

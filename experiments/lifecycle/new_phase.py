@@ -18,8 +18,8 @@ from experiments.lifecycle.flag_rule import put_rule
 from experiments.lifecycle.transitions import log_change, writing_experiment
 from experiments.models import WHOLE, Experiment, Status
 from experiments.models.design_checks import check_conditions, check_percentage, check_variants, check_weights_of_flag
-from experiments.models.documents import KIND, document
-from experiments.models.phases import phase_document
+from experiments.models.documents import KIND, experiment_as_json
+from experiments.models.phases import phase_as_json
 from flags.changes.references import CachedLookup, all_segments_named
 from flags.changes.references import check_conditions as check_references
 from flags.changes.segment_changes import changed_since
@@ -57,12 +57,12 @@ def open_phase(
         _require_running(experiment)
         if details := list(_check_changes(experiment, sent)):
             raise ValidationFailed(details)
-        before = document(experiment)
+        before = experiment_as_json(experiment)
         for name, value in sent.items():
             setattr(experiment, name, value)
         if "conditions" in sent:
             check_segments(experiment)
-        _open(log, experiment, before, phase_document(experiment, opened_at or log.at, reason), sent)
+        _open(log, experiment, before, phase_as_json(experiment, opened_at or log.at, reason), sent)
         put_rule(log, experiment)
     return experiment
 
@@ -79,7 +79,7 @@ def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any
         references = all_segments_named(experiment.conditions, segments_read)
         if changed := [key for key in segments if key in references]:
             _require_room(experiment, changed)
-            _open(log, experiment, document(experiment), phase_document(experiment, log.at, _why(changed)))
+            _open(log, experiment, experiment_as_json(experiment), phase_as_json(experiment, log.at, _why(changed)))
 
 
 def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
@@ -97,7 +97,7 @@ def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
                 f"The experiment already has the maximum of {MAX_PHASES} phases; create a new one."
             )
             raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-        _open(log, experiment, document(experiment), phase_document(experiment, log.at, _why(changed)))
+        _open(log, experiment, experiment_as_json(experiment), phase_as_json(experiment, log.at, _why(changed)))
 
 
 def _open(log: Writing, experiment: Experiment, before: Document, new: Document, columns: Collection[str] = ()) -> None:

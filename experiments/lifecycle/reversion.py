@@ -41,7 +41,7 @@ from experiments.models import (
     UserValue,
     VariantSums,
 )
-from experiments.models.documents import KIND, document, get_experiment
+from experiments.models.documents import KIND, experiment_as_json, get_experiment
 from experiments.models.locks import lock_results
 from experiments.results.fixed_reading import FOR_LATE_EVENTS
 from experiments.results.forced_exposures import remove_forced_exposures
@@ -78,7 +78,7 @@ class Experiments(Reversible):
         return _plan_of_step(own[0]) if len(own) == 1 else UndoPlan(why_not=_never_for_its_phase(own[0]))
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
-        return [document(found) if (found := _find(change)) else None for change in changes]
+        return [experiment_as_json(found) if (found := _find(change)) else None for change in changes]
 
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
         for target in targets:
@@ -86,7 +86,7 @@ class Experiments(Reversible):
             if target.is_new:
                 _insert(log, target, values)
             elif experiment := _find(target.change):
-                now = _values(document(experiment))
+                now = _values(experiment_as_json(experiment))
                 edited = {name: value for name, value in values.items() if not is_same(value, now[name])}
                 experiment_changes.change(log, experiment, edited)
 
@@ -162,7 +162,11 @@ def _plan(change: Change, step: Step, attempt: Step | None = None) -> UndoPlan:
 def _undo_step(change: Change, step: Step, log: Writing, _changes: Sequence[Change]) -> None:
     experiment, before = _find(change), change.before or {}
     is_same_one = experiment is not None and str(experiment.pk) == change.object_id
-    if experiment is None or not is_same_one or put_back(before, change.after or {}, document(experiment)) is None:
+    if (
+        experiment is None
+        or not is_same_one
+        or put_back(before, change.after or {}, experiment_as_json(experiment)) is None
+    ):
         raise changed_since("experiment", [change.key])
     step(log, experiment, before)
 

@@ -14,7 +14,7 @@ from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from experiments.models import Experiment, Status
-from experiments.models.documents import KIND, document, get_experiment
+from experiments.models.documents import KIND, experiment_as_json, get_experiment
 
 
 def writing_experiment(
@@ -44,7 +44,7 @@ def require_current(experiment: Experiment) -> None:
 
 def update_status(experiment: Experiment, origin: Status, target: Status, **columns: Any) -> Document:
     """Do the same without logging the change, and return the document of the experiment before it."""
-    before = document(experiment)
+    before = experiment_as_json(experiment)
     updated = Experiment.objects.filter(pk=experiment.pk, status=origin).update(status=target, **columns)
     if not updated:
         message = f"The experiment is {experiment.status}; only a {origin.value} experiment can become {target.value}."
@@ -62,7 +62,7 @@ def log_change(log: Writing, experiment: Experiment, before: Document | None) ->
         key=experiment.key,
         environment=experiment.environment.key,
         before=before,
-        after=document(experiment),
+        after=experiment_as_json(experiment),
     )
 
 

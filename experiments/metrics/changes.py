@@ -85,7 +85,7 @@ def insert(log: Writing, key: str, accepted: Mapping[str, Any], **columns: Any) 
         **accepted,
         **{"created_at": log.at, **columns},
     )
-    log.append(KIND, object_id=metric.pk, key=key, before=None, after=document(metric))
+    log.append(KIND, object_id=metric.pk, key=key, before=None, after=metric_as_json(metric))
     return metric
 
 
@@ -111,14 +111,14 @@ def update_metric(
 
 def change(log: Writing, metric: Metric, changes: Mapping[str, Any], may_make_version: bool = True) -> Metric:
     """Merge changes into a metric and append its change, as `update_metric` does."""
-    before = document(metric)
+    before = metric_as_json(metric)
     values = _checked(changes, to={name: getattr(metric, name) for name in NEW})
     new = {name: value for name, value in values.items() if not is_same(value, getattr(metric, name))}
     if new:
         if new.keys() - {"description"}:
             new["version"] = _version_of_another_meaning(metric, may_make_version)
         _save(metric, {**new, "updated_at": log.at, "revision": log.next_revision()})
-        log.append(KIND, object_id=metric.pk, key=metric.key, before=before, after=document(metric))
+        log.append(KIND, object_id=metric.pk, key=metric.key, before=before, after=metric_as_json(metric))
     return metric
 
 
@@ -139,7 +139,7 @@ def remove(log: Writing, metric: Metric) -> None:
             "Stop these experiments or remove the metric from them first."
         )
         raise DomainError(ErrorCode.IN_USE, message)
-    before, metric_id = document(metric), metric.pk
+    before, metric_id = metric_as_json(metric), metric.pk
     metric.delete()
     log.append(KIND, object_id=metric_id, key=metric.key, before=before, after=None)
 
@@ -183,7 +183,7 @@ def name_experiments(experiments: Sequence[Experiment]) -> str:
     return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def document(metric: Metric) -> Document:
+def metric_as_json(metric: Metric) -> Document:
     """Return the whole metric as the change log stores it."""
     return {
         "id": str(metric.pk),
@@ -252,7 +252,7 @@ def _uniform(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "event": steps[0]["event"] if steps else columns["event"],
         "currency": columns["currency"].upper(),
-        "denominator": denominator and Quantity.parse(denominator).document(),
+        "denominator": denominator and Quantity.parse(denominator).as_json(),
         "where": columns["where"] or [],
         "steps": [_uniform_step(step) for step in steps],
         **{name: None if value is None else float(value) for name, value in numbers.items()},
@@ -274,7 +274,7 @@ class Metrics(Reversible):
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
         found = {metric.key: metric for metric in Metric.objects.filter(key__in=[change.key for change in changes])}
-        return [document(found[change.key]) if change.key in found else None for change in changes]
+        return [metric_as_json(found[change.key]) if change.key in found else None for change in changes]
 
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
         for target in targets:

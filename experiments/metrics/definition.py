@@ -39,14 +39,14 @@ class Condition:
     operator: str
     value: Any = None
 
-    def document(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         value = list(self.value) if isinstance(self.value, tuple) else self.value
         return {"property": self.property, "operator": self.operator} | ({} if value is None else {"value": value})
 
     @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> Condition:
-        value = document.get("value")
-        return cls(document["property"], document["operator"], tuple(value) if isinstance(value, list) else value)
+    def parse(cls, as_json: Mapping[str, Any]) -> Condition:
+        value = as_json.get("value")
+        return cls(as_json["property"], as_json["operator"], tuple(value) if isinstance(value, list) else value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,15 @@ class Quantity:
         bounds = (bound for bound in self.where if bound.property == self.property and bound.operator in _LOWER_BOUNDS)
         return any(bound.value >= 0 for bound in bounds)
 
-    def document(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         shown = {"event": self.event, "property": self.property, "currency": self.currency}
-        return shown | _where_document(self.where)
+        return shown | _where_as_json(self.where)
 
     @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> Quantity:
-        where = tuple(Condition.parse(condition) for condition in document.get("where", ()))
-        currency = document.get("currency", "").upper()
-        return cls(document["event"], document.get("property", ""), currency, where)
+    def parse(cls, as_json: Mapping[str, Any]) -> Quantity:
+        where = tuple(Condition.parse(condition) for condition in as_json.get("where", ()))
+        currency = as_json.get("currency", "").upper()
+        return cls(as_json["event"], as_json.get("property", ""), currency, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Definition:
         """Return how long after the exposure the window ends; None where it has no end."""
         return None if self.window is None else self.delay + self.window
 
-    def document(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the definition as JSON, with the properties of a metric under /v1/metrics."""
         is_retention = self.type == "retention"
         return {
@@ -172,7 +172,7 @@ class Definition:
             # The type revenue implies the property.
             "property": "" if self.type == REVENUE else self.quantity.property,
             "currency": self.quantity.currency,
-            "denominator": self.denominator.document() if self.denominator else None,
+            "denominator": self.denominator.as_json() if self.denominator else None,
             "windowHours": None if is_retention or self.window is None else self.window // _HOUR,
             "delayHours": 0 if is_retention else self.delay // _HOUR,
             "fromDay": self.delay // _DAY if is_retention else None,
@@ -181,18 +181,18 @@ class Definition:
             "capPercentile": self.cap_percentile,
             "direction": "decrease" if self.is_decrease_good else "increase",
             "role": "guardrail" if self.is_guardrail else "goal",
-            **self._later_document(),
+            **self._optional_as_json(),
             **({"isPostHoc": True} if self.is_post_hoc else {}),
         }
 
-    def _later_document(self) -> dict[str, Any]:
+    def _optional_as_json(self) -> dict[str, Any]:
         """Return the properties that are left out while they are empty.
 
         Experiments that started before these properties existed have stored definitions without them.
         """
-        steps = [{"event": step.event, **_where_document(step.where)} for step in self.steps]
+        steps = [{"event": step.event, **_where_as_json(step.where)} for step in self.steps]
         values = {
-            **({} if self.steps else _where_document(self.quantity.where)),
+            **({} if self.steps else _where_as_json(self.quantity.where)),
             "steps": steps or None,
             "quantile": self.quantile,
             "margin": self.margin,
@@ -201,34 +201,34 @@ class Definition:
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> Definition:
-        """Return the definition from a document that `document()` made or that `check_meaning` accepts."""
-        delay, window = _span(document)
-        denominator = document["denominator"]
-        steps = tuple(Quantity.parse(step) for step in document.get("steps", ()))
-        implied = {"property": REVENUE} if document["type"] == REVENUE else {}
+    def parse(cls, as_json: Mapping[str, Any]) -> Definition:
+        """Return the definition from a document that `as_json()` made or that `check_meaning` accepts."""
+        delay, window = _span(as_json)
+        denominator = as_json["denominator"]
+        steps = tuple(Quantity.parse(step) for step in as_json.get("steps", ()))
+        implied = {"property": REVENUE} if as_json["type"] == REVENUE else {}
         return cls(
-            key=document["key"],
-            version=document["version"],
-            type=document["type"],
-            quantity=steps[0] if steps else Quantity.parse({**document, **implied}),
+            key=as_json["key"],
+            version=as_json["version"],
+            type=as_json["type"],
+            quantity=steps[0] if steps else Quantity.parse({**as_json, **implied}),
             denominator=None if denominator is None else Quantity.parse(denominator),
             delay=delay,
             window=window,
-            cap_value=document["capValue"],
-            cap_percentile=document["capPercentile"],
-            is_decrease_good=document["direction"] == "decrease",
-            is_guardrail=document["role"] == "guardrail",
-            is_post_hoc=document.get("isPostHoc", False),
+            cap_value=as_json["capValue"],
+            cap_percentile=as_json["capPercentile"],
+            is_decrease_good=as_json["direction"] == "decrease",
+            is_guardrail=as_json["role"] == "guardrail",
+            is_post_hoc=as_json.get("isPostHoc", False),
             steps=steps,
-            quantile=document.get("quantile"),
-            margin=document.get("margin"),
-            margin_absolute=document.get("marginAbsolute"),
+            quantile=as_json.get("quantile"),
+            margin=as_json.get("margin"),
+            margin_absolute=as_json.get("marginAbsolute"),
         )
 
 
-def _where_document(where: Iterable[Condition]) -> dict[str, Any]:
-    conditions = [condition.document() for condition in where]
+def _where_as_json(where: Iterable[Condition]) -> dict[str, Any]:
+    conditions = [condition.as_json() for condition in where]
     return {"where": conditions} if conditions else {}
 
 
@@ -242,12 +242,12 @@ def undefined(name: str) -> Definition:
     return Definition(key=name, version=0, type="conversion", quantity=Quantity(name))
 
 
-def _span(document: Mapping[str, Any]) -> tuple[timedelta, timedelta | None]:
+def _span(as_json: Mapping[str, Any]) -> tuple[timedelta, timedelta | None]:
     """Return how long after the exposure a metric begins to count, and for how long."""
-    if document["type"] == "retention":
-        return document["fromDay"] * _DAY, (document["toDay"] - document["fromDay"]) * _DAY
-    hours = document["windowHours"]
-    return document["delayHours"] * _HOUR, None if hours is None else hours * _HOUR
+    if as_json["type"] == "retention":
+        return as_json["fromDay"] * _DAY, (as_json["toDay"] - as_json["fromDay"]) * _DAY
+    hours = as_json["windowHours"]
+    return as_json["delayHours"] * _HOUR, None if hours is None else hours * _HOUR
 
 
 COLUMNS = {
@@ -280,10 +280,10 @@ def meaning(metric: Metric) -> Document:
     return without_empty({name: getattr(metric, column) for name, column in COLUMNS.items()})
 
 
-def without_empty(document: Document) -> Document:
+def without_empty(as_json: Document) -> Document:
     """Return the document without the properties that are left out while they are empty."""
     return {
-        name: value for name, value in document.items() if name not in LEFT_OUT_WHILE_EMPTY or value not in (None, [])
+        name: value for name, value in as_json.items() if name not in LEFT_OUT_WHILE_EMPTY or value not in (None, [])
     }
 
 
@@ -301,7 +301,7 @@ def definitions_of(experiment: Experiment) -> list[Definition]:
         return current_definitions(experiment.metrics)
     if not experiment.definitions:  # started before metrics could be defined
         return [undefined(name) for name in experiment.metrics]
-    return [Definition.parse(document) for document in experiment.definitions]
+    return [Definition.parse(as_json) for as_json in experiment.definitions]
 
 
 def outcome_names(experiment: Experiment) -> frozenset[str]:

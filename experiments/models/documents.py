@@ -43,7 +43,7 @@ def with_versions(environment: Environment) -> ExperimentQuerySet:
     return Experiment.objects.in_environment(environment).annotate(version=Subquery(newest))  # type: ignore[no-redef]
 
 
-def document(experiment: Experiment) -> Document:
+def experiment_as_json(experiment: Experiment) -> Document:
     """Return the whole experiment as the change log stores it."""
     return {
         "id": str(experiment.pk),

@@ -85,14 +85,14 @@ def share_experiments(named: ExperimentQuerySet, young: datetime) -> None:
     share_rows(Rank.EXPERIMENTS, named.filter(status=Status.STOPPED).order_by("pk").values_list("pk"), "SHARE")
 
 
-class Held(NamedTuple):
+class LockedExposures(NamedTuple):
     """The stored exposures of some users, and the users without one."""
 
-    stored: list[StoredExposure]
+    found: list[StoredExposure]
     missing: list[str]
 
 
-def share_exposures(experiment_id: UUID, expected: Mapping[str, Expected]) -> Held:
+def share_exposures(experiment_id: UUID, expected: Mapping[str, Expected]) -> LockedExposures:
     """Keep those of the users' exposures that exist from deletion: an erasure waits for this transaction.
 
     Exposures that are as expected are held, but not returned.
@@ -100,7 +100,7 @@ def share_exposures(experiment_id: UUID, expected: Mapping[str, Expected]) -> He
     return _hold_exposures(experiment_id, expected, "KEY SHARE")
 
 
-def lock_exposures(experiment_id: UUID, user_ids: Collection[str]) -> Held:
+def lock_exposures(experiment_id: UUID, user_ids: Collection[str]) -> LockedExposures:
     """Return those of the users' exposures that exist, locked: no other transaction changes or deletes them now.
 
     Pass sorted users. Rows are locked in their order, so that two transactions do not wait for each other in a circle.
@@ -112,13 +112,13 @@ def lock_for_deletion(theirs: QuerySet[Exposure], user_ids: Collection[str]) -> 
     """Return exposures of these users, locked: transactions that hold or change one of them end before."""
     if is_distributed():
         take(Rank.EXPOSURES)
-        lock_hashes(_Held.PRESENT, user_ids)
-        lock_hashes(_Held.CHANGED, user_ids)
+        lock_hashes(_LockKind.PRESENT, user_ids)
+        lock_hashes(_LockKind.CHANGED, user_ids)
         return list(theirs)
     return lock_rows(Rank.EXPOSURES, theirs)
 
 
-class _Held(IntEnum):
+class _LockKind(IntEnum):
     """What is locked of a user on Citus, which cannot lock rows of a query on several servers.
 
     The coordinator keeps these locks until its workers have committed.
@@ -127,20 +127,22 @@ class _Held(IntEnum):
     PRESENT = 1
     """Shared by those who report exposures again, held by those who delete them."""
     CHANGED = 2
-    """Held by those who change exposures."""
+    """LockedExposures by those who change exposures."""
 
 
-def _hold_distributed(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> Held:
+def _hold_distributed(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> LockedExposures:
     take(Rank.EXPOSURES)
-    lock_hashes(_Held.PRESENT, expected.keys(), are_shared=True)
+    lock_hashes(_LockKind.PRESENT, expected.keys(), are_shared=True)
     if strength == "NO KEY UPDATE":
-        lock_hashes(_Held.CHANGED, expected.keys())
+        lock_hashes(_LockKind.CHANGED, expected.keys())
     # By another statement, which sees what others have committed while this transaction waited.
     of_users = Exposure.objects.filter(experiment_id=experiment_id, user_id__in=expected)
     rows = of_users.annotate(has_attributes=Q(attributes__isnull=False)).values_list(*DECISIVE[1:], "has_attributes")
     found = [StoredExposure(experiment_id, *row) for row in rows]
     missing = expected.keys() - {exposure.user_id for exposure in found}
-    return Held([exposure for exposure in found if not _is_as(expected[exposure.user_id], exposure)], [*missing])
+    return LockedExposures(
+        [exposure for exposure in found if not _is_as(expected[exposure.user_id], exposure)], [*missing]
+    )
 
 
 def _is_as(expected: Expected, exposure: StoredExposure) -> bool:
@@ -149,7 +151,7 @@ def _is_as(expected: Expected, exposure: StoredExposure) -> bool:
     )
 
 
-def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> Held:
+def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> LockedExposures:
     if is_distributed():
         return _hold_distributed(experiment_id, expected, strength)
     if connection.vendor == "postgresql":
@@ -170,7 +172,7 @@ def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], stren
         columns = of_users.annotate(has_attributes=Q(attributes__isnull=False)).order_by("user_id")
         rows = [*share_rows(Rank.EXPOSURES, columns.values_list(*DECISIVE[1:], "has_attributes"), strength)]
         rows += [(user_id, None) for user_id in expected.keys() - {user_id for user_id, *_ in rows}]
-    return Held(
+    return LockedExposures(
         [StoredExposure(experiment_id, *row) for row in rows if row[1] is not None],
         [user_id for user_id, variant, *_ in rows if variant is None],
     )

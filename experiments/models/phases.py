@@ -36,7 +36,7 @@ class Configured(Protocol):
     conditions: list[dict[str, Any]]
 
 
-def phase_document(configured: Configured, started_at: datetime, reason: str = "") -> Document:
+def phase_as_json(configured: Configured, started_at: datetime, reason: str = "") -> Document:
     """Return the stored form of a phase that begins at `started_at` with this configuration."""
     return {
         "startedAt": format_timestamp(started_at),

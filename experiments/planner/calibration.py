@@ -21,7 +21,7 @@ from config.database.planning import IN_ONE_PASS, planned
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Status
-from experiments.planner.calibration_outcomes import Outcome
+from experiments.planner.calibration_outcomes import CalibrationOutcome
 from experiments.results.quantiles import iterate_values, values_of_events
 from experiments.results.refresh import bring_up_to_date
 from experiments.results.study import Study, measure_of
@@ -94,19 +94,19 @@ class CalibrationReport:
     def _is_guardrail_promised(self, rates: GuardrailRates) -> bool:
         return all(_is_at_most(share, self.alpha, self.rounds) for share in (rates.harmed, rates.safe_at_margin or 0.0))
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[CalibrationOutcome]:
         """Return the outcome of each metric with enough testable splits, for its worst treatment."""
-        kept = []
+        outcomes = []
         for definition in definitions_of(self.experiment):
             rates = [rates for rates in self.simulation.errors if rates.comparison.measure == definition.key]
             if rates and min(rate.splits for rate in rates) >= MIN_SPLITS:
-                kept.append(self._outcome(definition, rates))
-        return kept
+                outcomes.append(self._outcome(definition, rates))
+        return outcomes
 
-    def _outcome(self, definition: Definition, rates: Sequence[ErrorRates]) -> Outcome:
+    def _outcome(self, definition: Definition, rates: Sequence[ErrorRates]) -> CalibrationOutcome:
         guardrails = [guardrail for guardrail in self.guardrails if guardrail.measure == definition.key]
         family = self._family_of(definition)
-        document = {
+        rates_as_json = {
             "difference": _worst(rate.looks[-1] for rate in rates),
             "lift": _worst(rate.lifts[-1] for rate in rates),
             "coverage": min(rate.always_valid_coverage for rate in rates),
@@ -119,18 +119,20 @@ class CalibrationReport:
             *(() if family is None else ((family, self.rounds),)),
         ]
         is_as_promised = all(_is_at_most(share, self.alpha, splits) for share, splits in shares)
-        return Outcome(definition, self.rounds, max(share for share, _ in shares), is_as_promised, document)
+        return CalibrationOutcome(
+            definition, self.rounds, max(share for share, _ in shares), is_as_promised, rates_as_json
+        )
 
     def _family_of(self, definition: Definition) -> float | None:
         """Return how often a goal's family of tests had a wrong label; None for metrics that decide nothing."""
         if not definition.is_registered_goal or not self.simulation.labels:
             return None
-        measured = {rates.comparison.measure for rates in self.simulation.errors}
+        tested = {rates.comparison.measure for rates in self.simulation.errors}
         goals = [goal.key for goal in definitions_of(self.experiment) if goal.is_registered_goal]
         primary, others = self.labels
-        return primary if definition.key == next((key for key in goals if key in measured), None) else others
+        return primary if definition.key == next((key for key in goals if key in tested), None) else others
 
-    def document(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the whole report as JSON."""
         return {
             "experiment": self.experiment.key,
@@ -232,8 +234,17 @@ def _observe(
         user_ids = [user_id for user_id, *_ in users]
         span = definition.span or timedelta(0)
         mature = np.array([definition.span is None or exposed_at + span <= until for _, exposed_at, *_ in users], float)
-        y, d, x, e = np.array([values for _, _, *values in users], float).reshape(-1, 4).T * mature
-        of_metric = Observed(measure_of(definition), y, d, x, e, mature=None if mature.all() else mature)
+        value, denominator, value_before, denominator_before = (
+            np.array([values for _, _, *values in users], float).reshape(-1, 4).T * mature
+        )
+        of_metric = Observed(
+            measure_of(definition),
+            value,
+            denominator,
+            value_before,
+            denominator_before,
+            mature=None if mature.all() else mature,
+        )
         if definition.quantile is not None:
             events = _events_of(user_ids, drawn.read_values(metric_index))
             of_metric = replace(of_metric, quantiles=partial(_quantiles, definition.quantile, events))
@@ -267,24 +278,24 @@ def _error_rates(rates: ErrorRates) -> dict[str, Any]:
     }
 
 
-def _labels(of: Labels) -> dict[str, Any]:
+def _labels(labels: Labels) -> dict[str, Any]:
     return {
-        "users": of.users,
-        "primary": of.primary,
-        "others": of.others,
-        "guardrails": of.guardrails,
-        "shipped": of.shipped,
-        "rejected": of.rejected,
+        "users": labels.users,
+        "primary": labels.primary,
+        "others": labels.others,
+        "guardrails": labels.guardrails,
+        "shipped": labels.shipped,
+        "rejected": labels.rejected,
     }
 
 
-def _guardrail(of: GuardrailRates) -> dict[str, Any]:
+def _guardrail(rates: GuardrailRates) -> dict[str, Any]:
     return {
-        "metric": of.measure,
-        "variant": of.variant,
-        "harmed": of.harmed,
-        "safe": of.safe,
-        "safeAtMargin": of.safe_at_margin,
+        "metric": rates.measure,
+        "variant": rates.variant,
+        "harmed": rates.harmed,
+        "safe": rates.safe,
+        "safeAtMargin": rates.safe_at_margin,
     }
 
 
@@ -301,8 +312,8 @@ def _worst_guardrail(rates: Sequence[GuardrailRates]) -> dict[str, float | None]
     return {"harmed": max(rate.harmed for rate in rates), "safeAtMargin": max(at_margin, default=None)}
 
 
-def _comparison(of: Comparison) -> dict[str, Any]:
-    return {"metric": of.measure, "variant": of.variant, "isCuped": of.is_cuped}
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {"metric": comparison.measure, "variant": comparison.variant, "isCuped": comparison.is_cuped}
 
 
 def _look(look: Look) -> dict[str, Any]:
@@ -314,7 +325,7 @@ _DIGITS = 8
 _ROWS_AT_ONCE = 10_000
 
 User = tuple[str, datetime, float, float, float, float]
-"""The id, the moment of the exposure, and y, d, x and e, capped as in the sums."""
+"""The id, the time of the exposure, and the value, denominator, value before and denominator before, capped."""
 
 
 class DrawnUsers:
@@ -335,8 +346,15 @@ class DrawnUsers:
         cap = read_caps(self._experiment).get(metric, float("inf"))
         columns = ("value", "denominator", "value_before", "denominator_before")
         values = {
-            user_id: (min(y or 0.0, cap), d or 0.0, min(x or 0.0, cap), e or 0.0)
-            for user_id, y, d, x, e in self._drawn(self._stored.filter(metric=metric)).values_list("user_id", *columns)
+            user_id: (
+                min(value or 0.0, cap),
+                denominator or 0.0,
+                min(value_before or 0.0, cap),
+                denominator_before or 0.0,
+            )
+            for user_id, value, denominator, value_before, denominator_before in self._drawn(
+                self._stored.filter(metric=metric)
+            ).values_list("user_id", *columns)
         }
         exposures = self._drawn(self._stored.filter(metric=EXPOSURE)).order_by("exposed_at", "user_id")
         for user_id, exposed_at in exposures.values_list("user_id", "exposed_at").iterator(chunk_size=_ROWS_AT_ONCE):

@@ -16,7 +16,7 @@ from experiments.models import Calibration
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CalibrationOutcome:
     """The outcome of one metric: the highest share of splits with an error, and whether all are as promised.
 
     `rates` are the error rates of differences, lifts, labels and guardrails as JSON.
@@ -29,13 +29,13 @@ class Outcome:
     rates: dict[str, Any]
 
 
-def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, now: datetime) -> None:
+def store_outcomes(outcomes: Sequence[CalibrationOutcome], environment: Environment, now: datetime) -> None:
     """Store the outcomes of a calibration. Those of earlier calibrations stay."""
     Calibration.objects.bulk_create(
         Calibration(
             environment=environment,
             metric=outcome.definition.key,
-            definition=outcome.definition.document(),
+            definition=outcome.definition.as_json(),
             at=now,
             rounds=outcome.rounds,
             false_positives=outcome.false_positives,

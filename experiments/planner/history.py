@@ -24,7 +24,7 @@ from events.models import Event
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure
 from experiments.models.phases import comparable_phases, comparable_since, mean_reach, reach_of
-from experiments.planner.question import MAX_REDUCTION, Kind, check_measure
+from experiments.planner.question import MAX_REDUCTION, BaselineKind, check_measure
 from experiments.results.caps import find_cap
 from experiments.results.expressions import IsOneOf
 from experiments.results.maturity import read_mature
@@ -58,10 +58,10 @@ def read_current_totals(experiment: Experiment, now: datetime) -> CurrentTotals 
     bring_up_to_date(experiment, now)
     with read_consistently():
         daily = read_daily(experiment, comparable_phases(experiment.phases))
-        return CurrentTotals(experiment, read_counting(experiment, now), daily.get(EXPOSURE, {}))
+        return CurrentTotals(experiment, read_counted_users(experiment, now), daily.get(EXPOSURE, {}))
 
 
-def read_counting(experiment: Experiment, now: datetime) -> UserGroup:
+def read_counted_users(experiment: Experiment, now: datetime) -> UserGroup:
     """Return the users of the comparable phases. For metrics with a window, those count whose window is over.
 
     The experiment must be up to date.
@@ -145,8 +145,8 @@ def history_of(
     if sample is None:
         return None
     # A sample says nothing of the standard error of a quantile.
-    moments = (None, None) if definition.type == "quantile" else _moments(definition, sample.sums)
-    return History(sample.start, sample.end, sample.users, *moments)
+    mean_and_deviation = (None, None) if definition.type == "quantile" else _mean_and_deviation(definition, sample.sums)
+    return History(sample.start, sample.end, sample.users, *mean_and_deviation)
 
 
 def pace_of(current: CurrentTotals, now: datetime) -> float | None:
@@ -175,7 +175,7 @@ def _measuring(
         if definition in definitions_of(experiment) and (first is None or experiment.pk != first.experiment.pk):
             bring_up_to_date(experiment, now)
             with read_consistently():
-                counting = read_counting(experiment, now)
+                counting = read_counted_users(experiment, now)
             yield experiment, counting
 
 
@@ -199,7 +199,7 @@ def _in_experiment(definition: Definition, experiment: Experiment, group: UserGr
     begun = comparable_since(experiment.phases)
     if control is None or control.n < MIN_USERS or begun is None:
         return None
-    mean, deviation = _moments(definition, control)
+    mean, deviation = _mean_and_deviation(definition, control)
     if mean is None:
         return None
     users = sum(group.users.values())
@@ -239,7 +239,7 @@ def _looks_back(experiment: Experiment) -> bool:
     return bool((experiment.registration or {}).get("lookbackDays", 0))
 
 
-def _moments(definition: Definition, sums: Sums | Quantile) -> tuple[float | None, float | None]:
+def _mean_and_deviation(definition: Definition, sums: Sums | Quantile) -> tuple[float | None, float | None]:
     """Return the mean and the standard deviation of one user, as in the results.
 
     That of a quantile is its standard error times the root of the number of users. The deviation of a
@@ -250,12 +250,12 @@ def _moments(definition: Definition, sums: Sums | Quantile) -> tuple[float | Non
     if isinstance(sample, Reason):
         return None, None
     kind = kind_of(definition)
-    deviation = None if kind is Kind.RATE else sqrt(sample.variance)
+    deviation = None if kind is BaselineKind.RATE else sqrt(sample.variance)
     return (None, None) if any(check_measure(kind, sample.mean, deviation)) else (sample.mean, deviation)
 
 
-def kind_of(definition: Definition) -> Kind:
-    return Kind.RATE if definition.is_share else Kind.MEAN
+def kind_of(definition: Definition) -> BaselineKind:
+    return BaselineKind.RATE if definition.is_share else BaselineKind.MEAN
 
 
 PERIOD = timedelta(days=28)
@@ -264,7 +264,7 @@ _VARIANT = "sample"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class EventSample:
     """A sample: `users` is the number of all users between `start` and `end`, and `sums` are of the sample."""
 
     start: datetime
@@ -273,7 +273,7 @@ class Sample:
     sums: Sums
 
 
-def sample_events(definition: Definition, environment: Environment, now: datetime) -> Sample | None:
+def sample_events(definition: Definition, environment: Environment, now: datetime) -> EventSample | None:
     """Measure up to 10,000 users, drawn by a hash of their ids, whose first event counts as exposure.
 
     The period has 28 days, or fewer if the events are younger. It ends early enough that the
@@ -312,4 +312,4 @@ def sample_events(definition: Definition, environment: Environment, now: datetim
         cap = find_cap(definition, values)
         summing = Summing(source.definitions, {} if cap is None else {0: cap}, source.variants, has_history=False)
         sums = sum_values(values, summing, ()).get((0, _VARIANT), ExactSums())
-    return Sample(max(end - PERIOD, min(drawn.values())), end, number, sums_of(len(drawn), sums))
+    return EventSample(max(end - PERIOD, min(drawn.values())), end, number, sums_of(len(drawn), sums))

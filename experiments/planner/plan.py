@@ -28,7 +28,7 @@ from experiments.planner.history import (
 )
 from experiments.planner.question import (
     Assumptions,
-    Kind,
+    BaselineKind,
     Question,
     check_effect,
     check_measure,
@@ -218,9 +218,9 @@ def _shares(question: Question, like: Experiment | None) -> Sequence[Fraction]:
     return [Fraction(1, variants)] * variants
 
 
-def _kind(question: Question, definition: Definition | None) -> Kind:
+def _kind(question: Question, definition: Definition | None) -> BaselineKind:
     if definition is None:
-        return question.kind or Kind.RATE
+        return question.kind or BaselineKind.RATE
     kind = kind_of(definition)
     if question.kind not in (None, kind):
         message = f"Must be {kind} for {definition.key}, or be left out."

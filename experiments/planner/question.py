@@ -21,7 +21,7 @@ MIN_POWER, MAX_POWER = 0.5, 0.9999
 MIN_USERS_PER_DAY, MAX_USERS_PER_DAY = 0.01, 1e9
 
 
-class Kind(StrEnum):
+class BaselineKind(StrEnum):
     """What is measured: whether something happened (a rate), or how much (a mean)."""
 
     RATE = "rate"
@@ -38,7 +38,7 @@ class Question:
     """
 
     mde: float | None = None
-    kind: Kind | None = None
+    kind: BaselineKind | None = None
     baseline: float | None = None
     standard_deviation: float | None = None
     power: float | None = None
@@ -59,7 +59,7 @@ class Assumptions:
     smallest one. `maturity_days` are the days until the windows of the last users are over.
     """
 
-    kind: Kind
+    kind: BaselineKind
     baseline: float
     standard_deviation: float | None
     mde: float
@@ -92,7 +92,7 @@ def check_question(question: Question) -> Iterator[Detail]:
     if question.tuning_size is not None:
         yield from check_tuning_size(question.tuning_size)
     if question.metric is None and question.experiment is None:
-        yield from check_measure(question.kind or Kind.RATE, question.baseline, question.standard_deviation)
+        yield from check_measure(question.kind or BaselineKind.RATE, question.baseline, question.standard_deviation)
 
 
 def missing_mde() -> Detail:
@@ -109,24 +109,24 @@ def _check_mde(mde: float) -> Iterator[Detail]:
 
 
 def check_measure(
-    kind: Kind, baseline: float | None, standard_deviation: float | None, metric: str | None = None
+    kind: BaselineKind, baseline: float | None, standard_deviation: float | None, metric: str | None = None
 ) -> Iterator[Detail]:
     """Yield what is wrong with a baseline and a deviation, from the question or from the history."""
     if baseline is None:
         unknown = "" if metric is None else "The metric has no past data. "
         message = f"{unknown}Add the value of the control, such as 0.1 where 10 % of users convert."
         yield Detail("baseline", DetailCode.REQUIRED, message)
-    elif kind is Kind.RATE:
+    elif kind is BaselineKind.RATE:
         if not MIN_RATE <= baseline <= 1 - MIN_RATE:
             message = f"Must be above 0 and below 1 for type rate, such as 0.1 for 10 %; it is {baseline:g}."
             yield Detail("baseline", DetailCode.OUT_OF_RANGE, message)
     elif not MIN_MEAN <= abs(baseline) <= MAX_MEAN:
         message = f"Must be from {-MAX_MEAN:,.0f} to {MAX_MEAN:,.0f}, and not 0; it is {baseline:g}."
         yield Detail("baseline", DetailCode.OUT_OF_RANGE, message)
-    if kind is Kind.RATE and standard_deviation is not None:
+    if kind is BaselineKind.RATE and standard_deviation is not None:
         message = "Must be left out for type rate: the baseline determines it."
         yield Detail("standardDeviation", DetailCode.UNKNOWN_FIELD, message)
-    elif kind is Kind.MEAN and standard_deviation is None:
+    elif kind is BaselineKind.MEAN and standard_deviation is None:
         message = "There is no past data. Add the standard deviation between users."
         yield Detail("standardDeviation", DetailCode.REQUIRED, message)
     elif standard_deviation is not None and not 0 < standard_deviation <= MAX_MEAN:
@@ -134,9 +134,9 @@ def check_measure(
         yield Detail("standardDeviation", DetailCode.OUT_OF_RANGE, message)
 
 
-def check_effect(kind: Kind, baseline: float, mde: float) -> Iterator[Detail]:
+def check_effect(kind: BaselineKind, baseline: float, mde: float) -> Iterator[Detail]:
     """Yield what is wrong with an effect for this baseline."""
-    if kind is Kind.RATE and baseline * (1 + mde) >= 1:
+    if kind is BaselineKind.RATE and baseline * (1 + mde) >= 1:
         most = 1 / baseline - 1
         message = (
             f"Must leave the rate below 1: send less than {most:.4g}, which is {100 * most:.4g} %, with a baseline of "

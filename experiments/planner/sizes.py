@@ -124,12 +124,12 @@ def _plan(
         return GuardrailPlan(definition, None)
     reduction = reduction_for(history, experiment)
     plan = GuardrailPlan(definition, Baseline(history.baseline, history.standard_deviation, reduction))
-    assert plan.baseline is not None  # noqa: S101 (given above)
-    given = plan.baseline, plan.tolerance, demands_of(assumptions), float(assumptions.smallest_share)
-    fixed = fixed_horizon_users_to_be_safe(*given)
+    assert plan.baseline is not None  # noqa: S101 (set above)
+    arguments = plan.baseline, plan.tolerance, demands_of(assumptions), float(assumptions.smallest_share)
+    fixed = fixed_horizon_users_to_be_safe(*arguments)
     if fixed > MAX_USERS:
         return plan
-    sizes = (fixed, always_valid_users_to_be_safe(*given))
+    sizes = (fixed, always_valid_users_to_be_safe(*arguments))
     return GuardrailPlan(
         definition, plan.baseline, *(size_of(users, assumptions, maturity_days_of(definition)) for users in sizes)
     )

@@ -138,7 +138,7 @@ class Study:
             measures=[self._measure(index, whole) for index in range(len(self.definitions))],
             strata=self._strata(by_phase, quantiles),
             users=whole.users,
-            several=whole.several,
+            in_several_variants=whole.several,
             splits=[Split(self.variants_of(phase), by_phase.get(phase, EMPTY).users) for phase in self.phases],
         )
 

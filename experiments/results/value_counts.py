@@ -20,7 +20,7 @@ from experiments.models import Exposure
 
 if TYPE_CHECKING:
     from experiments.stats.quantiles import Products, Size, Tie
-    from experiments.stats.value_cells import Cell, Cells, Interval
+    from experiments.stats.value_cells import Cell, CellBounds, Cells
 
 Key = tuple[Any, ...]
 """The values that the users of a group have in common; the last is their variant."""
@@ -63,10 +63,10 @@ class ValueCounts:
 
     @cached_property
     def _cells(self) -> Cells:
-        from experiments.stats.value_cells import Cells, Counted  # noqa: PLC0415 (see `results.study`)
+        from experiments.stats.value_cells import CellEvents, Cells  # noqa: PLC0415 (see `results.study`)
 
         whole = {
-            group: Counted(int(events), least, greatest)
+            group: CellEvents(int(events), least, greatest)
             for group, (events, _, least, greatest) in self._measured.items()
         }
         compared: dict[Key, list[int]] = {}
@@ -78,9 +78,9 @@ class ValueCounts:
     def find_ties(self, ranks: Sequence[tuple[int, Any]]) -> Sequence[Tie]:
         return self._cells.find_ties(ranks) if ranks else []
 
-    def _split(self, intervals: Sequence[Interval]) -> Sequence[Sequence[Cell]]:
+    def _split(self, intervals: Sequence[CellBounds]) -> Sequence[Sequence[Cell]]:
         """Count the events of each part of these intervals. A part is the same for all of its values on each server."""
-        from experiments.stats.value_cells import Counted  # noqa: PLC0415 (see `results.study`)
+        from experiments.stats.value_cells import CellEvents  # noqa: PLC0415 (see `results.study`)
 
         each = _PARTS + 1
         whens = [
@@ -98,7 +98,7 @@ class ValueCounts:
         )
         cells: list[list[Cell]] = [[] for _ in intervals]
         for part, of_part in groupby(rows, itemgetter(0)):
-            cells[part // each].append({group: Counted(*figures) for _, group, figures in of_part})
+            cells[part // each].append({group: CellEvents(*figures) for _, group, figures in of_part})
         return cells
 
     def multiply(self, ties: Mapping[int, Tie]) -> Mapping[int, Products]:

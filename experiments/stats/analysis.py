@@ -12,7 +12,7 @@ from experiments.stats.effects import Contrast, Levels
 from experiments.stats.outcomes import Analysis, MeasureAnalysis
 from experiments.stats.plans import is_fixed_reading, is_unread, primary_index
 from experiments.stats.samples import OUT_OF_RANGE, Sample
-from experiments.stats.strata import NOBODY, Arms, Group, group_variants
+from experiments.stats.strata import NOBODY, Arms, ComparisonGroup, group_variants
 from experiments.stats.types import (
     Basis,
     Comparison,
@@ -108,7 +108,7 @@ def uncorrected_effects(
 class _Sides:
     """One variant and the control: the group in which they are compared, and their comparison."""
 
-    group: Group
+    group: ComparisonGroup
     arms: Arms
     contrast: Contrast | Reason
 
@@ -170,7 +170,7 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
     return left_out
 
 
-def _sides(group: Group, key: str, design: Design) -> _Sides:
+def _sides(group: ComparisonGroup, key: str, design: Design) -> _Sides:
     arms = (group.strata.adjusted if design.is_adjusted else None) or group.strata.raw
     return _Sides(group, arms, _contrast(arms, key, design))
 
@@ -282,7 +282,9 @@ def _comparison(
     of_arms = sides.arms.of(key), sides.arms.of(design.control)
     is_silent = _is_silent(strata.strata, key, design.control)
     users = basis.users, basis.control.n
-    judged = guardrails.judge(measure, guardrails.Sides(*of_arms, contrast, is_silent, users), comparison, design)
+    judged = guardrails.judge(
+        measure, guardrails.GuardrailSides(*of_arms, contrast, is_silent, users), comparison, design
+    )
     return replace(comparison, guardrail=judged)
 
 

@@ -110,26 +110,28 @@ def describe_remaining(plan: Plan) -> Reason | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeFinding:
     """Whether the planned size is reached, in words as well."""
 
     is_reached: bool
     reason: Reason
 
 
-def describe_size(inputs: Inputs, primary: int) -> Size | None:
+def describe_size(inputs: Inputs, primary: int) -> SizeFinding | None:
     """Compare the users that count for the primary metric with the planned size; None where none was planned."""
     plan, users = inputs.design.plan, sum(counted_users(inputs, primary).values())
     if plan.size is None:
         return None
     if plan.analysis == "sequential" and users < plan.size:
         counted = format_count(users, inputs.measures[primary].user)
-        return Size(False, Reason(ReasonCode.PLANNED_SIZE, f"{plan.size:,} users are planned; {counted} count so far."))
+        return SizeFinding(
+            False, Reason(ReasonCode.PLANNED_SIZE, f"{plan.size:,} users are planned; {counted} count so far.")
+        )
     reached = f"The planned size of {format_count(plan.size, 'user')} is reached"
     if plan.minimum_effect is None:
-        return Size(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}."))
+        return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}."))
     least = f"{100 * plan.minimum_effect:.3g} %"
-    return Size(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}; the smallest effect of interest is {least}."))
+    return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}; the smallest effect of interest is {least}."))
 
 
 def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:

@@ -31,7 +31,7 @@ MIN_USERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class GuardrailSides:
     """Both variants of a comparison.
 
     `is_silent` says that neither has an event of the measure. `users` are the users who count in each.
@@ -44,7 +44,7 @@ class Sides:
     users: tuple[int, int]
 
 
-def judge(measure: Measure, sides: Sides, comparison: Comparison, design: Design) -> Guardrail:
+def judge(measure: Measure, sides: GuardrailSides, comparison: Comparison, design: Design) -> Guardrail:
     """Return what is known of a guardrail, by the test that decides its row."""
     margin = _both_forms(measure.margin or DEFAULT_MARGIN, sides.control)
     if isinstance(comparison.difference, Reason):
@@ -69,7 +69,7 @@ def gain(measure: Measure, amount: float) -> float:
     return -amount if measure.is_decrease_good else amount
 
 
-def certain_change(sides: Sides, cause: Reason) -> float | None:
+def certain_change(sides: GuardrailSides, cause: Reason) -> float | None:
     """Return the difference from the control where all users of a variant have the same value.
 
     The answer is None where the difference is missing for another `cause`.
@@ -99,7 +99,7 @@ def _if_finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _without_test(measure: Measure, margin: Margin, sides: Sides, cause: Reason) -> GuardrailStatus:
+def _without_test(measure: Measure, margin: Margin, sides: GuardrailSides, cause: Reason) -> GuardrailStatus:
     if sides.is_silent:
         return "silent"
     change = certain_change(sides, cause)

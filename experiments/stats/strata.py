@@ -124,7 +124,7 @@ def _history(sums: Sums | Quantile) -> Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ComparisonGroup:
     """The control and the treatments that are compared with it in the same strata, which have these indexes."""
 
     indexes: tuple[int, ...]
@@ -137,15 +137,17 @@ class Group:
 
 def group_variants(
     measure: Measure, strata: Sequence[BySums], control: str, treatments: Sequence[str]
-) -> Mapping[str, Group]:
+) -> Mapping[str, ComparisonGroup]:
     """Return the group of each variant. The control's is the one with the most of its users, or the first of them."""
     compared_in = {key: usable(strata, (control, key)) for key in treatments}
     groups = {}
     for indexes in dict.fromkeys(compared_in.values()):
         keys = {control, *(key for key in treatments if compared_in[key] == indexes)}
         parts = [{key: sums for key, sums in strata[index].items() if key in keys} for index in indexes]
-        groups[indexes] = Group(indexes, Strata(measure, parts))
-    widest = max(groups.values(), key=lambda group: group.users(control), default=Group((), Strata(measure, [])))
+        groups[indexes] = ComparisonGroup(indexes, Strata(measure, parts))
+    widest = max(
+        groups.values(), key=lambda group: group.users(control), default=ComparisonGroup((), Strata(measure, []))
+    )
     return {control: widest, **{key: groups[indexes] for key, indexes in compared_in.items()}}
 
 

@@ -199,7 +199,7 @@ class Inputs:
     """Everything that an analysis reads.
 
     `strata` has one stratum for each split of weights, and at least one. `users` are all exposed
-    users by variant key, and `several` is the number of those who were seen in several variants.
+    users by variant key, and `in_several_variants` is the number of those who were seen in several variants.
     `splits` are the users of each phase; where it is empty, those of the strata are checked.
     """
 
@@ -207,7 +207,7 @@ class Inputs:
     measures: Sequence[Measure]
     strata: Sequence[Stratum]
     users: Mapping[str, int]
-    several: int = 0
+    in_several_variants: int = 0
     splits: Sequence[Split] = ()
 
 

@@ -19,7 +19,7 @@ from experiments.stats.quantiles import ROUNDING, Tie
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CellEvents:
     """Some events of one group: their number, and their smallest and greatest value."""
 
     number: int
@@ -27,13 +27,13 @@ class Counted:
     greatest: float
 
 
-Cell = Mapping[int, Counted]
+Cell = Mapping[int, CellEvents]
 """The events of a cell by group, of the groups that have any."""
 
-Interval = tuple[float, float]
+CellBounds = tuple[float, float]
 """The smallest and the greatest value of all events of a cell."""
 
-Split = Callable[[Sequence[Interval]], Sequence[Sequence[Cell]]]
+CountCells = Callable[[Sequence[CellBounds]], Sequence[Sequence[Cell]]]
 """Counts the events in each of some intervals, and returns the cells in ascending order.
 
 The smallest and the greatest value of an interval must be in different cells.
@@ -46,7 +46,7 @@ class Cells:
     `compared` has the groups whose values are spread alike, each group once.
     """
 
-    def __init__(self, whole: Cell, compared: Sequence[Sequence[int]], split: Split) -> None:
+    def __init__(self, whole: Cell, compared: Sequence[Sequence[int]], split: CountCells) -> None:
         self._cells, self._split = [whole], split
         self._compared = {group: groups for groups in compared for group in groups}
 
@@ -66,7 +66,7 @@ class Cells:
             self._cells = [cell for index, whole in enumerate(self._cells) for cell in parts.get(index, [whole])]
 
 
-def _interval(cell: Cell) -> Interval:
+def _interval(cell: Cell) -> CellBounds:
     return min(counted.least for counted in cell.values()), max(counted.greatest for counted in cell.values())
 
 

@@ -114,8 +114,10 @@ def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]
         message = f"Users are not split by the weights. Users by variant, with the expected number: {split}."
         yield Reason(ReasonCode.SAMPLE_RATIO_MISMATCH, f"{message} Find the cause: the variants cannot be compared.")
     total = sum(inputs.users.values())
-    if inputs.several > MAX_IN_SEVERAL * total:
-        message = f"{inputs.several} of {total} users were seen in several variants, which is more than 1 %."
+    if inputs.in_several_variants > MAX_IN_SEVERAL * total:
+        message = (
+            f"{inputs.in_several_variants} of {total} users were seen in several variants, which is more than 1 %."
+        )
         yield Reason(ReasonCode.USERS_IN_SEVERAL_VARIANTS, message)
     off = inputs.design.flag_off
     if off is not None and off.duration >= MAX_TIME_OFF:

@@ -88,12 +88,12 @@ def fill(experiment: Any) -> None:
 
 def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows of included users endlessly."""
-    from experiments.models.documents import document  # noqa: PLC0415
+    from experiments.models.documents import experiment_as_json  # noqa: PLC0415
     from experiments.models.phases import assignment_source  # noqa: PLC0415
     from flags.engine.assignment import compile_assignment  # noqa: PLC0415
     from flags.engine.types import Configuration, Context  # noqa: PLC0415
 
-    assign = compile_assignment(assignment_source(document(experiment)))
+    assign = compile_assignment(assignment_source(experiment_as_json(experiment)))
     attributes, nothing = {"plan": "pro", "country": "CH"}, Configuration(flags={}, segments={})
     for number in count():
         user_id = str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))

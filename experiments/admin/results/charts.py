@@ -24,12 +24,12 @@ from experiments.stats.charts import Range, Series, SeriesPlot, plot_series
 from experiments.stats.numbers import NO_FIGURE, format_short_percent
 from experiments.stats.types import Estimate, Reason
 
-DayOfCourse = DayFigures | AgeFigures
+DayOrAge = DayFigures | AgeFigures
 
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """One day of a course, for the tooltip and the table. `left` is where its column begins, in percent."""
+    """One day of a chart, for the tooltip and the table. `left` is where its column begins, in percent."""
 
     label: str
     left: float
@@ -39,7 +39,7 @@ class DayRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CourseFigure:
+class EffectSeries:
     """A treatment by day, as a drawing and as a table. `summary` is what a screen reader says of the drawing."""
 
     key: str
@@ -53,13 +53,13 @@ class CourseFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class EffectChart:
     """The effect of each treatment by day, on one scale. `name` is that of a day, `effect` that of what is drawn."""
 
     name: str
     effect: str
     plot: SeriesPlot
-    figures: Sequence[CourseFigure]
+    figures: Sequence[EffectSeries]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +67,29 @@ class _Drawn:
     """What is drawn of each day: the lift, or the difference where no day has a lift; `least` is the lowest of them."""
 
     effect: str
-    effect_of: Callable[[DayOfCourse], Estimate | Reason | None]
+    effect_of: Callable[[DayOrAge], Estimate | Reason | None]
     describe: Callable[[Estimate | Reason], Figure]
     label: Format
     least: float = -math.inf
 
 
-def build_days(figures: MetricFigures) -> Course | None:
-    """Return the course as of the end of each day, or None where it was not requested."""
-    return _course(figures, "End of", lambda variant: variant.series, is_last_best=True)
+def build_days(figures: MetricFigures) -> EffectChart | None:
+    """Return the chart as of the end of each day, or None where it was not requested."""
+    return _chart(figures, "End of", lambda variant: variant.series, is_last_best=True)
 
 
-def build_ages(figures: MetricFigures) -> Course | None:
+def build_ages(figures: MetricFigures) -> EffectChart | None:
     """Return the effect by days since the exposure, or None where it was not requested."""
-    return _course(figures, "Day since exposure", lambda variant: variant.ages, is_last_best=False)
+    return _chart(figures, "Day since exposure", lambda variant: variant.ages, is_last_best=False)
 
 
-def _course(
+def _chart(
     figures: MetricFigures,
     name: str,
-    days_of: Callable[[VariantFigures], Sequence[DayOfCourse]],
+    days_of: Callable[[VariantFigures], Sequence[DayOrAge]],
     *,
     is_last_best: bool,
-) -> Course | None:
+) -> EffectChart | None:
     treatments = {variant.key: days_of(variant) for variant in figures.variants if variant.comparison}
     if not any(treatments.values()):
         return None
@@ -100,10 +100,10 @@ def _course(
         _figure(figures.definition, key, days, series, drawn)
         for (key, days), series in zip(treatments.items(), plot.series, strict=True)
     ]
-    return Course(name, drawn.effect, plot, shown)
+    return EffectChart(name, drawn.effect, plot, shown)
 
 
-def _drawn(definition: Definition, days: Sequence[DayOfCourse]) -> _Drawn:
+def _drawn(definition: Definition, days: Sequence[DayOrAge]) -> _Drawn:
     if any(isinstance(day.lift, Estimate) for day in days):
         return _Drawn(
             "lift over the control",
@@ -127,16 +127,14 @@ def _range(estimate: Estimate | Reason | None) -> Range | None:
     return Range(estimate.always_valid.lower, estimate.estimate, estimate.always_valid.upper)
 
 
-def _figure(
-    definition: Definition, key: str, days: Sequence[DayOfCourse], series: Series, drawn: _Drawn
-) -> CourseFigure:
+def _figure(definition: Definition, key: str, days: Sequence[DayOrAge], series: Series, drawn: _Drawn) -> EffectSeries:
     rows = [_row(definition, day, round(index * series.column, 4), drawn) for index, day in enumerate(days)]
     last = rows[-1].effect
     text = last.reason or f"{last.estimate}, always-valid interval {last.interval}"
-    return CourseFigure(key, series, rows, f"{key}: {drawn.effect} by day; on the last day: {text}")
+    return EffectSeries(key, series, rows, f"{key}: {drawn.effect} by day; on the last day: {text}")
 
 
-def _row(definition: Definition, day: DayOfCourse, left: float, drawn: _Drawn) -> DayRow:
+def _row(definition: Definition, day: DayOrAge, left: float, drawn: _Drawn) -> DayRow:
     value = NO_FIGURE if day.value is None else format_of_values(definition)(day.value)
     effect = drawn.effect_of(day)
     users = day.users if isinstance(day, AgeFigures) else day.counted_users

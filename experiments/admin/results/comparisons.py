@@ -38,7 +38,7 @@ from experiments.stats.types import (
     VariantEstimate,
 )
 
-Effect = Literal["lift", "difference"]
+EffectName = Literal["lift", "difference"]
 NOT_KNOWN = "not known"
 MIN_LIFT = -1.0
 """The lift to 0. Only values below 0 can have a lower one, so charts have no tick below it without such a lift."""
@@ -108,7 +108,7 @@ def compare(definition: Definition, figures: VariantFigures, comparison: Compari
     )
 
 
-def range_of(comparison: Comparison | None, effect: Effect) -> Range | None:
+def range_of(comparison: Comparison | None, effect: EffectName) -> Range | None:
     """Return what a plot shows of a treatment's lift or difference; None where there is nothing to draw."""
     estimate = getattr(comparison, effect, None)
     if comparison is None or not isinstance(estimate, Estimate):
@@ -122,7 +122,7 @@ def has_plot(comparison: Comparison) -> bool:
     return isinstance(comparison.lift, Estimate) or isinstance(comparison.difference, Estimate)
 
 
-def plotted_effect(comparisons: Iterable[Comparison | None]) -> Effect:
+def plotted_effect(comparisons: Iterable[Comparison | None]) -> EffectName:
     """Return what the plot of a metric shows: the lift, or the difference where no treatment has a lift."""
     known = [comparison for comparison in comparisons if comparison]
     has_difference = any(isinstance(comparison.difference, Estimate) for comparison in known)
@@ -130,7 +130,7 @@ def plotted_effect(comparisons: Iterable[Comparison | None]) -> Effect:
     return "difference" if has_difference and not has_lift else "lift"
 
 
-def margin_of(definition: Definition, comparison: Comparison | None, effect: Effect = "lift") -> float | None:
+def margin_of(definition: Definition, comparison: Comparison | None, effect: EffectName = "lift") -> float | None:
     """Return the effect beyond which a guardrail is not safe; None for a goal, and where it is not known."""
     if comparison is None or comparison.guardrail is None:
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.admin.results.charts import Course, build_ages, build_days
+from experiments.admin.results.charts import EffectChart, build_ages, build_days
 from experiments.admin.results.comparisons import (
     MIN_LIFT,
-    Effect,
+    EffectName,
     VariantRow,
     build_row,
     margin_of,
@@ -55,8 +55,8 @@ class MetricCard:
     notes: Sequence[str]
     adjustment: str
     steps: Sequence[StepRow]
-    days: Course | None
-    ages: Course | None
+    days: EffectChart | None
+    ages: EffectChart | None
     slices: Slices | None
 
     @property
@@ -110,7 +110,7 @@ def _plot(figures: MetricFigures) -> IntervalPlot:
     return plot_intervals(ranges, label_of_differences(figures.definition))
 
 
-def _range(definition: Definition, figures: VariantFigures, effect: Effect) -> Range | None:
+def _range(definition: Definition, figures: VariantFigures, effect: EffectName) -> Range | None:
     """Return what the plot shows of a variant, with the margin of a guardrail as its mark."""
     drawn = range_of(figures.comparison, effect)
     return replace(drawn, mark=margin_of(definition, figures.comparison, effect)) if drawn else None

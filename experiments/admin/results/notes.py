@@ -29,8 +29,8 @@ def describe_never_received(results: Results, figures: MetricFigures) -> str:
 
 def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     yield from _users_who_do_not_count(results, figures)
-    if foreign := sum(variant.other_currency_events for variant in figures.variants):
-        events = format_count(foreign, "event")
+    if other_currency := sum(variant.other_currency_events for variant in figures.variants):
+        events = format_count(other_currency, "event")
         yield f"The metric leaves out {events} in another currency, or in none. Amounts are never converted."
     if figures.definition.quantile is not None:
         yield (

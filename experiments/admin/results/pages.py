@@ -260,7 +260,7 @@ def _has_assignment_audit(request: HttpRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExplanationStep:
     """What is left after one condition and all above it."""
 
     words: str
@@ -276,8 +276,8 @@ class Explanation:
     """
 
     words: str
-    steps: Sequence[Step]
-    denominator: Sequence[Step]
+    steps: Sequence[ExplanationStep]
+    denominator: Sequence[ExplanationStep]
     sums: Sequence[tuple[str, str]]
 
 
@@ -291,8 +291,8 @@ def build_explanation(definition: Definition, document: Mapping[str, Any]) -> Ex
     )
 
 
-def _steps(steps: Sequence[Mapping[str, Any]]) -> list[Step]:
-    return [Step(step["description"], f"{step['rows']:,}", f"{step['users']:,}") for step in steps]
+def _steps(steps: Sequence[Mapping[str, Any]]) -> list[ExplanationStep]:
+    return [ExplanationStep(step["description"], f"{step['rows']:,}", f"{step['users']:,}") for step in steps]
 
 
 def _sums(definition: Definition, document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

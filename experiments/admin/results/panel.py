@@ -294,11 +294,11 @@ def build_badge(results: Results, outcome: Outcome | None = None) -> Badge:
 
 
 def _guards(guards: Guards) -> list[Guard]:
-    several, unknown = guards.users_in_several_variants, guards.events_of_unknown_variants
+    in_several_variants, unknown_variants = guards.users_in_several_variants, guards.events_of_unknown_variants
     return [
         _sample_ratio(guards.sample_ratio),
-        _guard("Users in several variants", several, "user", "each counts for the first variant"),
-        _guard("Events with unknown variants", unknown, "event", "not counted"),
+        _guard("Users in several variants", in_several_variants, "user", "each counts for the first variant"),
+        _guard("Events with unknown variants", unknown_variants, "event", "not counted"),
         _guard("Doubted reports", guards.doubted_reports, "event", "not counted, as client keys may not report these"),
         *_requested_guards(guards.events_before_exposure, guards.assignments),
     ]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from experiments.admin.results.charts import Course
+from experiments.admin.results.charts import EffectChart
 from experiments.admin.results.comparisons import VariantRow
 from experiments.admin.results.metric_card import MetricCard
 from experiments.admin.results.notes import CORRECTION_NAMES
@@ -25,7 +25,7 @@ PLOT_KINDS: Sequence[PlotKind] = ("intervals", "breakdown", "days", "ages")
 _TEMPLATE = "admin/experiments/experiment/plot.svg"
 _TOP = 64
 _ROW, _FOOT = 40, 40
-_COURSE = 200
+_CHART = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def draw_plot(card: MetricCard, kind: PlotKind, *, title: str, note: str) -> str
         case "breakdown":
             return _draw_slices(card.slices, shared) if card.slices else None
         case "days":
-            return _draw_course(card.days, shared) if card.days else None
+            return _draw_chart(card.days, shared) if card.days else None
         case "ages":
-            return _draw_course(card.ages, shared) if card.ages else None
+            return _draw_chart(card.ages, shared) if card.ages else None
 
 
 def _draw_slices(slices: Slices, shared: dict[str, Any]) -> str | None:
@@ -69,10 +69,10 @@ def _draw_intervals(rows: Sequence[tuple[str, VariantRow]], plot: IntervalPlot, 
     return render_to_string(_TEMPLATE, {**shared, **values})
 
 
-def _draw_course(course: Course, shared: dict[str, Any]) -> str:
-    figures = [PlotPart(_TOP + index * _COURSE, figure) for index, figure in enumerate(course.figures)]
-    bottom = _TOP + len(figures) * _COURSE
-    values = {"course": course, "figures": figures, "bottom": bottom, "height": bottom + _FOOT}
+def _draw_chart(chart: EffectChart, shared: dict[str, Any]) -> str:
+    figures = [PlotPart(_TOP + index * _CHART, figure) for index, figure in enumerate(chart.figures)]
+    bottom = _TOP + len(figures) * _CHART
+    values = {"chart": chart, "figures": figures, "bottom": bottom, "height": bottom + _FOOT}
     return render_to_string(_TEMPLATE, {**shared, **values})
 
 

@@ -21,7 +21,7 @@ from experiments.planner.calibration import (
     calibrate,
     total_splits,
 )
-from experiments.planner.calibration_outcomes import keep_outcomes
+from experiments.planner.calibration_outcomes import store_outcomes
 from experiments.stats.calibration_simulation import GuardrailRates
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, Labels, Look
@@ -66,11 +66,11 @@ class Command(OperatorCommand):
                 seed=seed,
                 on_progress=on_progress,
             )
-        keep_outcomes(calibration.outcomes(), target.environment, now)
+        store_outcomes(calibration.outcomes(), target.environment, now)
         if file is None:
             self.stdout.write("\n".join(_report(calibration)))
         else:
-            self._write(json.dumps(calibration.document(), indent=2), file)
+            self._write(json.dumps(calibration.as_json(), indent=2), file)
 
     def _write(self, text: str, file: str) -> None:
         if file == STANDARD:

@@ -6,9 +6,9 @@ import pytest
 from django.urls import reverse
 
 from config.models import Change, Environment
-from experiments.lifecycle.changes import document as experiment_document
+from experiments.lifecycle.changes import experiment_as_json as experiment_document
 from experiments.lifecycle.changes import get_experiment, update_experiment
-from experiments.metrics.changes import create_metric, document, get_metric, update_metric
+from experiments.metrics.changes import create_metric, get_metric, metric_as_json, update_metric
 from experiments.models import Experiment, Metric
 from tests.admin import AdminClient, filled, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
@@ -30,14 +30,14 @@ def undo(client: AdminClient, number: int | None = None) -> str:
 
 
 def test_metric__is_undone__until_it_changes(metric: Metric) -> None:
-    then, client, page = document(metric), sign_in(), address("change", metric)
+    then, client, page = metric_as_json(metric), sign_in(), address("change", metric)
     assert client.post(page, filled(client, page, event="pay", description="New")).status_code == 302
     made = revision()
     update_metric(key="m", changes={"event": "refund"}, actor=ACTOR, now=NOON)
     assert "The metric m has changed since" in undo(client, made)
     update_metric(key="m", changes={"event": "pay"}, actor=ACTOR, now=NOON)
     assert undo(client, made) == "The change of m is undone."
-    assert document(get_metric("m")) == then
+    assert metric_as_json(get_metric("m")) == then
     assert Change.objects.latest("revision").reason == f"Undo of change {made}"
 
 
@@ -58,7 +58,7 @@ def test_metric__created_or_deleted__is_undone(db: None) -> None:
     client.post(address("delete", then), {})
     undo(client)
     now = Metric.objects.get()
-    assert (document(now), now.created_at) == (document(then), then.created_at)
+    assert (metric_as_json(now), now.created_at) == (metric_as_json(then), then.created_at)
     assert undo(client, created) == "The change of m is undone."
     assert not Metric.objects.exists()
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from config.models import Change, Environment, Source
 from experiments.exposures.recording import assign
-from experiments.lifecycle.changes import document, get_experiment
+from experiments.lifecycle.changes import experiment_as_json, get_experiment
 from experiments.models import Experiment
 from flags.changes.flag_changes import get_flag
 from flags.changes.segment_changes import create_segment, get_segment
@@ -69,21 +69,21 @@ def status(experiment: Experiment) -> str:
 
 
 def test_start_and_stop__are_undone_from_their_messages(draft: Experiment, production: Environment) -> None:
-    client, before = sign_in(), document(draft)
+    client, before = sign_in(), experiment_as_json(draft)
     page = press(client, take(client, "start", draft))
     assert "The 2 changes are undone. To take this back, start e again." in text_of(page)
     assert undo_addresses(page) == []
-    assert document(get_experiment("e", production)) == before
+    assert experiment_as_json(get_experiment("e", production)) == before
     assert get_flag("button", production).rules == OWN
 
     take(client, "start", draft)
-    running = document(get_experiment("e", production))
+    running = experiment_as_json(get_experiment("e", production))
     for end in (lambda: take(client, "stop", draft), lambda: ship(client, draft)):
         page = end()
         assert status(draft) == "stopped"
         page = press(client, page)
         assert "The 2 changes are undone." in text_of(page)
-        assert document(get_experiment("e", production)) == running
+        assert experiment_as_json(get_experiment("e", production)) == running
         assert get_flag("button", production).rules[0]["type"] == "experiment"
     assert {change.source for change in Change.objects.order_by("-revision")[:4]} == {Source.ADMIN}
 
@@ -137,9 +137,9 @@ def test_reopening__of_a_shipped_experiment__says_why_it_stays(draft: Experiment
 
 def test_archive_and_deletion__are_undone_from_their_messages(production: Environment) -> None:
     experiment = ExperimentFactory(key="e")
-    client, before = sign_in(), document(get_experiment("e", production))
+    client, before = sign_in(), experiment_as_json(get_experiment("e", production))
     press(client, take(client, "archive", experiment))
-    assert document(get_experiment("e", production)) == before
+    assert experiment_as_json(get_experiment("e", production)) == before
     press(client, press(client, take(client, "archive", experiment)))
     press(client, take(client, "unarchive", experiment))
     press(client, take(client, "delete", experiment))

@@ -19,7 +19,7 @@ from events.imports import running
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.api import exposure_imports
 from experiments.exposures.assignment import get_variant, get_variants
-from experiments.exposures.assignment import record as record_of_flag
+from experiments.exposures.assignment import record_for_flag as record_of_flag
 from experiments.exposures.recording import assign, record_imported
 from experiments.models import Experiment, Exposure
 from tests.conftest import NOON

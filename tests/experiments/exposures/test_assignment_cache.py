@@ -18,8 +18,8 @@ from events.recording.rows import NewEvent
 from events.removal.erasure import erase_user
 from experiments.exposures import assignment_cache
 from experiments.exposures.assignment import get_variant
-from experiments.exposures.assignment import record as record_of_flag
-from experiments.exposures.assignment import stored as stored_for_flag
+from experiments.exposures.assignment import record_for_flag as record_of_flag
+from experiments.exposures.assignment import stored_for_flags as stored_for_flag
 from experiments.exposures.assignment_cache import AssignmentCache
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import update_experiment
@@ -122,14 +122,14 @@ def test_get__erased_while_it_is_read__is_not_remembered(
     experiment: Experiment, production: Environment, cache: AssignmentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assign(experiment.pk, "u", "green", NOON)
-    find_stored = assignment_cache.find_stored
+    find_variants = assignment_cache.find_variants
 
     def find_and_erase(users: Any) -> Any:
-        found = find_stored(users)
+        found = find_variants(users)
         erase_user("u", production)
         return found
 
-    monkeypatch.setattr(assignment_cache, "find_stored", find_and_erase)
+    monkeypatch.setattr(assignment_cache, "find_variants", find_and_erase)
     assert cache.get([(experiment.pk, "u")])
     monkeypatch.undo()
 

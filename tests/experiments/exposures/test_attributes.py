@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.exposures.attributes import attributes_in, kept_of
+from experiments.exposures.attributes import attributes_in, storable_attributes
 from flags.engine.conditions import compile_reader
 from flags.engine.types import Configuration, Context
 from tests.conftest import NOON
@@ -24,7 +24,7 @@ PLAIN: dict[str, Any] = {"plan": "pro", "age": 41, "score": -0.5, "isMember": Tr
 
 
 def test_kept_of__plain_values__keeps_them_with_their_types() -> None:
-    kept = kept_of({**PLAIN, "city": ""})
+    kept = storable_attributes({**PLAIN, "city": ""})
 
     assert kept == {name: value for name, value in PLAIN.items() if name} | {"city": ""}
     assert [type(value) for value in kept.values()] == [str, int, float, bool, bool, int, str]
@@ -34,7 +34,7 @@ def test_kept_of__plain_values__keeps_them_with_their_types() -> None:
     "value", [None, [], ["a"], {}, {"a": [1]}, math.nan, math.inf, -math.inf, "x" * 201, "é" * 201], ids=repr
 )
 def test_kept_of__anything_else__leaves_it_out(value: Any) -> None:
-    assert kept_of({"one": 1, "other": value, "two": 2}) == {"one": 1, "two": 2}
+    assert storable_attributes({"one": 1, "other": value, "two": 2}) == {"one": 1, "two": 2}
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_kept_of__anything_else__leaves_it_out(value: Any) -> None:
     ],
 )
 def test_kept_of__bounds__are_in(attributes: dict[str, Any], is_kept: bool) -> None:
-    assert kept_of(attributes) == (attributes if is_kept else None)
+    assert storable_attributes(attributes) == (attributes if is_kept else None)
 
 
 def test_kept_of__more_than_32__keeps_the_first_of_those_that_can_be_kept() -> None:
     sent: dict[str, Any] = {}
     for at in range(40):
         sent |= {f"list-{at}": [], f"name-{at:02}": at}
-    kept = kept_of(sent)
+    kept = storable_attributes(sent)
 
     assert kept is not None
     assert list(kept) == [f"name-{at:02}" for at in range(32)]
@@ -66,7 +66,11 @@ def test_kept_of__more_than_32__keeps_the_first_of_those_that_can_be_kept() -> N
 
 def test_kept_of__objects__keeps_what_conditions_find_in_them() -> None:
     sent = {"company": {"plan": "pro", "size": {"staff": 9}, "tags": ["x"]}, "age": 41}
-    assert list((kept_of(sent) or {}).items()) == [("age", 41), ("company.plan", "pro"), ("company.size.staff", 9)]
+    assert list((storable_attributes(sent) or {}).items()) == [
+        ("age", 41),
+        ("company.plan", "pro"),
+        ("company.size.staff", 9),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,14 +90,14 @@ def test_kept_of__objects__keeps_what_conditions_find_in_them() -> None:
 def test_kept_of__attribute_within_an_object__has_the_value_that_a_condition_reads(
     sent: dict[str, Any], expected: dict[str, Any] | None
 ) -> None:
-    assert kept_of(sent) == expected
+    assert storable_attributes(sent) == expected
     for name, value in (expected or {}).items():
         assert compile_reader(name)(Context("u", sent, Configuration({}, {}), NOON)) == value
 
 
 def test_kept_of__nothing_that_can_be_kept__is_none() -> None:
-    assert kept_of({}) is None
-    assert kept_of({"a": None, "b": [1]}) is None
+    assert storable_attributes({}) is None
+    assert storable_attributes({"a": None, "b": [1]}) is None
 
 
 def test_attributes_in__reserved_properties__are_left_out() -> None:

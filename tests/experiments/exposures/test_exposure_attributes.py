@@ -14,7 +14,7 @@ from config.models import Environment
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.erasure import erase_user
-from experiments.exposures.assignment import record as show
+from experiments.exposures.assignment import record_for_flag as show
 from experiments.lifecycle.changes import start_experiment
 from experiments.models import Experiment, Exposure
 from tests.answers import data, error

@@ -14,7 +14,7 @@ from experiments.lifecycle.new_phase import open_phase
 from experiments.metrics.changes import create_metric, update_metric
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment
-from experiments.planner.calibration_outcomes import Outcome, keep_outcomes
+from experiments.planner.calibration_outcomes import CalibrationOutcome, store_outcomes
 from flags.models import FlagState
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON
@@ -297,13 +297,13 @@ def test_calibration__newest_of_the_same_definition__counts(production: Environm
     [definition] = definitions_of(experiment)
     unknown = (Level.UNKNOWN, "purchase: its current definition has not been calibrated yet; an operator can do that.")
     assert find(experiment, Check.CALIBRATION) == unknown
-    keep_outcomes([Outcome(definition, 1000, 0.2, is_as_promised=False, rates={})], production, NOON)
-    keep_outcomes([Outcome(definition, 1000, 0.01, is_as_promised=True, rates={})], staging, NOON)
+    store_outcomes([CalibrationOutcome(definition, 1000, 0.2, is_as_promised=False, rates={})], production, NOON)
+    store_outcomes([CalibrationOutcome(definition, 1000, 0.01, is_as_promised=True, rates={})], staging, NOON)
     assert find(experiment, Check.CALIBRATION) == (
         Level.PROBLEM,
         "purchase: false positives in 20.0 % of 1,000 splits on 2026-01-31, which is more than promised.",
     )
-    keep_outcomes([Outcome(definition, 2000, 0.048, is_as_promised=True, rates={})], production, NOON + DAY)
+    store_outcomes([CalibrationOutcome(definition, 2000, 0.048, is_as_promised=True, rates={})], production, NOON + DAY)
     assert find(experiment, Check.CALIBRATION) == (
         Level.OK,
         "purchase: false positives in 4.8 % of 2,000 splits on 2026-02-01, as promised.",

@@ -11,7 +11,7 @@ from config.models import Change, Environment
 from experiments.lifecycle.changes import create_experiment, get_experiment, start_experiment
 from experiments.lifecycle.flag_rule import rule_of
 from experiments.models import Experiment
-from experiments.models.documents import document
+from experiments.models.documents import experiment_as_json
 from flags.changes.flag_changes import archive_flag, get_flag, update_flag
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
@@ -48,7 +48,7 @@ def rules(environment: Environment) -> list[Any]:
 
 
 def test_rule_of__plain_experiment__has_its_variants_and_what_they_serve(driving: Experiment) -> None:
-    assert rule_of(document(driving)) == RULE
+    assert rule_of(experiment_as_json(driving)) == RULE
 
 
 def test_rule_of__audience_of_every_kind__says_all_of_it(step_arguments: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def test_rule_of__audience_of_every_kind__says_all_of_it(step_arguments: dict[st
     forced = {"qa-1": "green"}
     draft = create_experiment(**step_arguments, variants=VARIANTS, flag=DRIVEN, forced_variants=forced, **audience)
 
-    assert rule_of(document(draft)) == {**RULE, **audience, "forced": forced}
+    assert rule_of(experiment_as_json(draft)) == {**RULE, **audience, "forced": forced}
 
 
 def test_start__drives_a_flag__puts_its_rule_first_in_this_environment_alone(

@@ -126,6 +126,6 @@ def test_metrics__added_by_the_name_of_what_exposes__expose_still(api):
 def test_definition__post_hoc__is_the_same_metric_and_says_so(production):
     experiment = ExperimentFactory(key="e", running=True)
     [definition] = definitions_of(experiment)
-    marked = Definition.parse({**definition.document(), "isPostHoc": True})
+    marked = Definition.parse({**definition.as_json(), "isPostHoc": True})
     assert (marked, marked.is_post_hoc, definition.is_post_hoc) == (definition, True, False)
-    assert Definition.parse(marked.document()).is_post_hoc
+    assert Definition.parse(marked.as_json()).is_post_hoc

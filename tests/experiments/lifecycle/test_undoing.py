@@ -21,7 +21,7 @@ from experiments.lifecycle.changes import (
 )
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment
-from experiments.models.documents import document
+from experiments.models.documents import experiment_as_json
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results
 from flags.changes.flag_changes import delete_flag, get_flag, update_flag
 from flags.changes.flag_rows import flag_as_json as flag_document
@@ -79,7 +79,7 @@ def driven(environment: Environment) -> Any:
 def test_stop__undone__is_as_if_it_had_not_been_stopped(
     production: Environment, running: Experiment, end: dict[str, Any]
 ) -> None:
-    before = (document(running), driven(production), analyse_experiment(running, LATER))
+    before = (experiment_as_json(running), driven(production), analyse_experiment(running, LATER))
     stop(production, **end)
     assert driven(production) != before[1]
     made = Change.objects.latest_revision()
@@ -87,7 +87,7 @@ def test_stop__undone__is_as_if_it_had_not_been_stopped(
     undo(made)
 
     now = get_experiment("e", production)
-    assert (document(now), now.frozen_at) == (before[0], None)
+    assert (experiment_as_json(now), now.frozen_at) == (before[0], None)
     assert driven(production) == before[1]
     after = analyse_experiment(now, LATER)
     assert (after.metrics, after.verdict, after.guards) == (before[2].metrics, before[2].verdict, before[2].guards)
@@ -167,7 +167,7 @@ def test_reopening__undone__is_stopped_as_it_was(
     production: Environment, running: Experiment, is_exposing: bool
 ) -> None:
     stopped = stop(production)
-    before, flag, results = document(stopped), driven(production), analyse_experiment(stopped, LATER)
+    before, flag, results = experiment_as_json(stopped), driven(production), analyse_experiment(stopped, LATER)
     reopen_experiment(**step(production, now=LATER + timedelta(minutes=1)))
     if is_exposing:
         expose(production, "late", 400, 10)
@@ -177,7 +177,7 @@ def test_reopening__undone__is_stopped_as_it_was(
 
     now = get_experiment("e", production)
     assert now.decision is not None
-    assert document(now) == {**before, "decision": now.decision}
+    assert experiment_as_json(now) == {**before, "decision": now.decision}
     assert now.decision["flag"]["before"] == before["decision"]["flag"]["before"]
     assert driven(production) == flag
     after = analyse_experiment(now, LATER)
@@ -230,12 +230,12 @@ def test_metric_of_a_started_experiment__is_not_undone(production: Environment, 
 def test_forced_variant__of_an_experiment_that_drives_a_flag__goes_back_with_its_rule(
     production: Environment, running: Experiment
 ) -> None:
-    before = (document(running), driven(production))
+    before = (experiment_as_json(running), driven(production))
     update_experiment(**step(production, changes={"forced_variants": {"qa": "green"}}))
     assert flag_rules(production)[0]["forced"] == {"qa": "green"}
     assert attempted() is None
     undo()
-    assert (document(get_experiment("e", production)), driven(production)) == before
+    assert (experiment_as_json(get_experiment("e", production)), driven(production)) == before
 
 
 def test_segment__that_opened_a_phase__goes_back_and_opens_another(production: Environment) -> None:
@@ -256,19 +256,19 @@ def test_segment__that_opened_a_phase__goes_back_and_opens_another(production: E
 @pytest.mark.parametrize("state", ["draft", "stopped"])
 def test_archive__in_and_out__is_undone(production: Environment, state: str) -> None:
     ExperimentFactory(key="e", **({"stopped": True} if state == "stopped" else {}))
-    states = [document(get_experiment("e", production))]
+    states = [experiment_as_json(get_experiment("e", production))]
     for move in (archive_experiment, unarchive_experiment):
         move(**step(production))
-        states.append(document(get_experiment("e", production)))
+        states.append(experiment_as_json(get_experiment("e", production)))
     made = Change.objects.latest_revision()
     undo(made)
-    assert document(get_experiment("e", production)) == states[1]
+    assert experiment_as_json(get_experiment("e", production)) == states[1]
     undo()
-    assert document(get_experiment("e", production)) == states[2]
+    assert experiment_as_json(get_experiment("e", production)) == states[2]
     assert refused(made - 1) == CHANGED
     undo(made)
     undo(made - 1)
-    assert document(get_experiment("e", production)) == states[0]
+    assert experiment_as_json(get_experiment("e", production)) == states[0]
 
 
 def test_archived_draft__whose_share_of_the_group_is_taken__is_not_undone(production: Environment) -> None:
@@ -303,16 +303,16 @@ def test_deleted_draft__comes_back_as_it_was(production: Environment, is_archive
         archive_experiment(**step(production, key="draft"))
         ExperimentFactory(key="other", group=half)
     draft.refresh_from_db()
-    before, created_at = document(draft), draft.created_at
+    before, created_at = experiment_as_json(draft), draft.created_at
     delete_experiment(**step(production, key="draft"))
     undo()
     now = get_experiment("draft", production)
-    assert (document(now), now.pk, now.created_at) == (before, draft.pk, created_at)
+    assert (experiment_as_json(now), now.pk, now.created_at) == (before, draft.pk, created_at)
     assert Change.objects.of("experiment", draft.pk).first().before is None  # type: ignore[union-attr]
     undo()
     assert not Experiment.objects.filter(key="draft").exists()
     undo()
-    assert document(get_experiment("draft", production)) == before
+    assert experiment_as_json(get_experiment("draft", production)) == before
 
 
 def test_deleted_draft__whose_place_is_taken__stays_deleted(production: Environment) -> None:
@@ -339,4 +339,4 @@ def test_draft__created_by_a_person__is_deleted_and_comes_back(production: Envir
     assert not Experiment.objects.exists()
     undo()
     now = get_experiment("e", production)
-    assert (document(now), now.created_at) == (document(before), before.created_at)
+    assert (experiment_as_json(now), now.created_at) == (experiment_as_json(before), before.created_at)

@@ -16,7 +16,7 @@ from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import delete_experiment, get_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import DailySums, DayValue, Experiment, Exposure, ResultState, UserValue, VariantSums
-from experiments.models.documents import document
+from experiments.models.documents import experiment_as_json
 from experiments.results.analyse import VariantResult, compute_results
 from flags.changes.flag_changes import get_flag, update_flag
 from flags.changes.flag_rows import flag_as_json as flag_document
@@ -59,10 +59,10 @@ def test_start__undone__leaves_the_draft_and_its_flag_as_they_were(
 
     now = get_experiment("e", production)
     assert columns(now) == columns(draft)
-    assert document(now) == document(draft)
+    assert experiment_as_json(now) == experiment_as_json(draft)
     assert flag_document(get_flag("button", production)) == flag
     logged = Change.objects.of("experiment", draft.pk)
-    assert logged[0].after == logged[1].before == document(draft)
+    assert logged[0].after == logged[1].before == experiment_as_json(draft)
 
 
 def test_start__undone__has_no_results_and_can_be_deleted(production: Environment) -> None:

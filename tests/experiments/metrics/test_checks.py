@@ -176,7 +176,7 @@ def test_check__of_anything__finds_what_is_wrong_or_what_can_be_parsed(
         said = {**edited}
         if edited["denominator"]:
             said["denominator"] = {"property": "", "currency": "", **edited["denominator"]}
-        assert Definition.parse(said).document() == said
+        assert Definition.parse(said).as_json() == said
 
 
 def test_check__types_directions_and_roles__are_those_of_the_database() -> None:

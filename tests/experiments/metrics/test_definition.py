@@ -54,7 +54,7 @@ DOCUMENTS = [
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each["type"])
 def test_document__of_each_type__says_what_was_parsed(document: dict[str, Any]) -> None:
-    assert Definition.parse(document).document() == document
+    assert Definition.parse(document).as_json() == document
 
 
 def test_parse__hours__are_counted_from_the_exposure() -> None:
@@ -95,7 +95,7 @@ def test_is_share__of_each_type__tells_whether_users_count_as_0_or_1(kind: str, 
 
 
 def test_undefined__name__is_a_conversion_for_ever_of_version_0() -> None:
-    assert undefined("sign up").document() == {**BLANK, "key": "sign up", "event": "sign up", "version": 0}
+    assert undefined("sign up").as_json() == {**BLANK, "key": "sign up", "event": "sign up", "version": 0}
 
 
 NOT_NEGATIVE = Condition("amount", "greaterThanOrEqual", 0)

@@ -38,7 +38,7 @@ def test_example__of_the_guide__is_parsed_as_it_is_written(example: dict[str, An
     assert example.keys() <= MEANING | {"description"}
     denominator = example.get("denominator")
     whole = denominator and {"property": "", "currency": "", **denominator}
-    parsed = Definition.parse({**BLANK, **example, "denominator": whole}).document()
+    parsed = Definition.parse({**BLANK, **example, "denominator": whole}).as_json()
     assert {name: parsed[name] for name in example if name not in ("description", "denominator")} == {
         name: value for name, value in example.items() if name not in ("description", "denominator")
     }

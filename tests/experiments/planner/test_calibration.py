@@ -128,7 +128,7 @@ def test_calibrate__metric_that_nobody_did__is_reported_as_untested_beside_the_o
     found = calibrate(both, now=NOW, rounds=2, looks=2)
     assert [rates.comparison.measure for rates in found.simulation.errors] == ["purchase"]
     assert found.simulation.untested == [Comparison("nobody", "green", is_cuped=False)]
-    assert found.document()["untested"] == [{"metric": "nobody", "variant": "green", "isCuped": False}]
+    assert found.as_json()["untested"] == [{"metric": "nobody", "variant": "green", "isCuped": False}]
 
 
 def test_calibrate__variant_that_hardly_anybody_gets__counts_the_splits_that_can_be_tested(
@@ -155,7 +155,7 @@ def test_calibration__more_errors_than_chance_allows__are_not_as_promised(
     simulation = Simulation([rates], [], [Look(100, mismatches, 0.0)], [])
     report = CalibrationReport(Experiment(key="e"), 100, 100, 1000, 1, 1, 0.05, simulation, [])
     assert report.is_as_promised is is_as_promised
-    assert report.document()["isAsPromised"] is is_as_promised
+    assert report.as_json()["isAsPromised"] is is_as_promised
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_calibrate__guardrails__are_judged_without_a_difference_and_at_their_mar
     assert income.rates["labels"] is None
     assert income.rates["guardrail"].keys() == {"harmed", "safeAtMargin"}
     assert income.rates["lift"].keys() == {"alwaysValid", "fixedHorizon"}
-    document = found.document()
+    document = found.as_json()
     assert [entry["metric"] for entry in document["guardrails"]] == ["income", "refund"]
     assert [look["users"] for look in document["labels"]] == [40, 80, 120]
 

@@ -10,7 +10,7 @@ import pytest
 from config.models import Environment
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.planner import history
-from experiments.planner.history import Sample, sample_events
+from experiments.planner.history import EventSample, sample_events
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
@@ -23,7 +23,7 @@ def metric(type: str, quantity: Quantity = Quantity("buy"), **rest: Any) -> Defi
     return Definition(key="m", version=1, type=type, quantity=quantity, **rest)
 
 
-def sampled(definition: Definition, environment: Environment) -> Sample:
+def sampled(definition: Definition, environment: Environment) -> EventSample:
     found = sample_events(definition, environment, NOW)
     assert found is not None
     return found

@@ -60,7 +60,7 @@ def make_experiment(production: Environment, *definitions: Definition) -> Experi
     assert experiment.registration is not None
     chosen = definitions or DEFINITIONS
     experiment.metrics = [definition.key for definition in chosen]
-    experiment.definitions = [definition.document() for definition in chosen]
+    experiment.definitions = [definition.as_json() for definition in chosen]
     experiment.registration = {**experiment.registration, "lookbackDays": 14}
     experiment.save(update_fields=["metrics", "definitions", "registration"])
     return experiment

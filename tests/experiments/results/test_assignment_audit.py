@@ -16,7 +16,7 @@ from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign, record_imported
 from experiments.exposures.reports import Report
 from experiments.models import Experiment, Exposure, Origin
-from experiments.models.documents import KIND, document
+from experiments.models.documents import KIND, experiment_as_json
 from experiments.results.assignment_audit import assignment_audit_document, audit_assignments, parse_assignment_audit
 from experiments.results.classification import Cause
 from flags.engine.bucketing import compile_split
@@ -60,12 +60,12 @@ def report(environment: Any, user_id: str, variant: str, at: datetime = NOON) ->
 def set_columns(experiment: Experiment, **columns: Any) -> Experiment:
     """Change an experiment as a write does, with an entry in the change log."""
     with writing(actor=ACTOR, now=NOON) as log:
-        before = document(experiment)
+        before = experiment_as_json(experiment)
         for name, value in columns.items():
             setattr(experiment, name, value)
         experiment.save(update_fields=list(columns))
         environment = experiment.environment.key
-        after = document(experiment)
+        after = experiment_as_json(experiment)
         log.append(
             KIND, object_id=experiment.pk, key=experiment.key, environment=environment, before=before, after=after
         )

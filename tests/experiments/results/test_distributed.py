@@ -257,7 +257,7 @@ def test_find_instant__of_a_fixed_plan__sends_no_users(capped: Experiment) -> No
     Exposure.objects.bulk_update(exposures, ["exposed_at"])
     capped.analysis, capped.registration = AnalysisMethod.FIXED, {"plannedSampleSize": BUYERS - 50}
     capped.variants, capped.phases = [{"key": "green", "weight": 1}], []
-    capped.definitions = [Definition("bought", 1, "conversion", Quantity("buy")).document()]
+    capped.definitions = [Definition("bought", 1, "conversion", Quantity("buy")).as_json()]
     capped.save()
     refresh(capped, LATER)
     with plans() as found:

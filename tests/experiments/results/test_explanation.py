@@ -295,7 +295,7 @@ def make_experiment(*definitions: Definition, stopped: bool = False, key: str = 
     """Create an experiment with these metrics that started at NOON. If `stopped`, it ended three days later."""
     times = {"started_at": NOON, **({"stopped_at": NOON + timedelta(days=3)} if stopped else {})}
     experiment = ExperimentFactory(key=key, metrics=[f"metric {number}" for number in range(len(definitions))], **times)
-    experiment.definitions = [definition.document() for definition in definitions]
+    experiment.definitions = [definition.as_json() for definition in definitions]
     experiment.save(update_fields=["definitions"])
     return experiment
 

@@ -16,7 +16,7 @@ from events.removal.erasure import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState
-from experiments.models.phases import phase_document
+from experiments.models.phases import phase_as_json
 from experiments.results import caps
 from experiments.results.fixed_reading import FixedReading, find_instant, fixed_reading, sums_as_of
 from experiments.results.refresh import bring_up_to_date
@@ -42,7 +42,7 @@ def plan(experiment: Experiment, size: int = 5) -> Experiment:
     experiment.analysis = AnalysisMethod.FIXED
     experiment.registration = {"plannedSampleSize": size}
     variants = [{"key": "control", "weight": 60}, {"key": "green", "weight": 40}]
-    experiment.phases = [{**phase_document(experiment, NOON), "variants": variants}]
+    experiment.phases = [{**phase_as_json(experiment, NOON), "variants": variants}]
     experiment.save()
     return experiment
 

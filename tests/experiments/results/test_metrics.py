@@ -77,7 +77,7 @@ def test_is_of__conditions__find_these_values(
 def test_is_of__any_conditions__are_what_they_mean(
     production: Environment, properties: list[dict[str, Any]], where: tuple[Condition, ...]
 ) -> None:
-    assert list(check_where([condition.document() for condition in where], "where")) == []
+    assert list(check_where([condition.as_json() for condition in where], "where")) == []
     with undone():
         record([NewEvent(new_id(), "u", "buy", NOON, NOON, each) for each in properties], production)
         assert found_by(where) == expected_by(where)

@@ -167,7 +167,7 @@ def experiment(production: Environment) -> Experiment:
 def measure(experiment: Experiment, definition: Definition) -> None:
     """Make this the only metric of the experiment, with a look-back of 14 days, before the first refresh."""
     ResultState.objects.filter(experiment=experiment).update(watermark="")
-    experiment.metrics, experiment.definitions = [definition.key], [definition.document()]
+    experiment.metrics, experiment.definitions = [definition.key], [definition.as_json()]
     experiment.registration = {**(experiment.registration or {}), "lookbackDays": 14}
     experiment.save(update_fields=["metrics", "definitions", "registration"])
 

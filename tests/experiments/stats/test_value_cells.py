@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.stats.quantiles import EventGroups, EventValues, Tie
-from experiments.stats.value_cells import Cell, Cells, Counted, Interval
+from experiments.stats.value_cells import Cell, CellBounds, CellEvents, Cells
 
 PARTS = 3
 
@@ -24,7 +24,7 @@ class Events:
         self.groups = groups
         self.splits = 0
 
-    def split(self, intervals: Sequence[Interval]) -> list[list[Cell]]:
+    def split(self, intervals: Sequence[CellBounds]) -> list[list[Cell]]:
         self.splits += 1
         return [self._cells(*interval) for interval in intervals]
 
@@ -37,7 +37,7 @@ class Events:
 
     def cell(self, values: Sequence[float]) -> Cell:
         of_groups = [[v for v in of_group if values[0] <= v <= values[-1]] for of_group in self.groups]
-        return {at: Counted(len(own), min(own), max(own)) for at, own in enumerate(of_groups) if own}
+        return {at: CellEvents(len(own), min(own), max(own)) for at, own in enumerate(of_groups) if own}
 
     def cells(self, compared: Sequence[Sequence[int]]) -> Cells:
         of_all = sorted(value for values in self.groups for value in values)

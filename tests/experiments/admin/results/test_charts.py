@@ -24,12 +24,12 @@ BETTER = compared(estimate(0.1, 0.05), estimate(0.012, 0.006))
 
 def test_days__of_a_series__are_a_drawing_and_a_table_for_each_treatment() -> None:
     series = days(3, 0.01, 0.005)
-    course = build_days(
+    chart = build_days(
         metric(CONVERSION, variant("blue", 0.1, series=series), variant("green", 0.11, BETTER, series=series))
     )
-    assert course is not None
-    assert (course.name, course.effect) == ("End of", "lift over the control")
-    [green] = course.figures
+    assert chart is not None
+    assert (chart.name, chart.effect) == ("End of", "lift over the control")
+    [green] = chart.figures
     assert [day.left for day in green.days] == [0, 33.3333, 66.6666]
     first = green.days[0]
     assert (first.label, first.users, first.value, first.effect.estimate) == (
@@ -49,35 +49,35 @@ def test_days__without_any_lift__are_drawn_as_differences() -> None:
         (CONVERSION, "difference from the control in percentage points", "+1.20 points"),
         (REVENUE, "difference from the control in EUR", "+0.01200"),
     ):
-        course = build_days(metric(definition, variant("green", 0.11, BETTER, series=series)))
-        assert course is not None
-        assert course.effect == effect
-        assert course.figures[0].last_day.effect.estimate == estimated
+        chart = build_days(metric(definition, variant("green", 0.11, BETTER, series=series)))
+        assert chart is not None
+        assert chart.effect == effect
+        assert chart.figures[0].last_day.effect.estimate == estimated
 
 
 def test_days__with_an_interval_that_excludes_nothing__say_so_as_the_row_does() -> None:
     nothing_excluded = with_bounds(0.2, -1.0, None)
     row = compare(CONVERSION, variant("green", 0.1), compared(nothing_excluded, estimate(0.01, 0.02)))
     series = [replace(day, lift=nothing_excluded) for day in days(1, 0.01, 0.005)]
-    course = build_days(metric(CONVERSION, variant("green", 0.11, BETTER, series=series)))
-    assert course is not None
-    assert course.figures[0].last_day.effect == row.lift
+    chart = build_days(metric(CONVERSION, variant("green", 0.11, BETTER, series=series)))
+    assert chart is not None
+    assert chart.figures[0].last_day.effect == row.lift
     assert row.lift.interval == "any lift is possible"
 
 
 def test_days__with_nothing_known_on_the_last_day__give_the_reason() -> None:
     series = [replace(day, lift=TOO_FEW, difference=TOO_FEW) for day in days(2, 0.01, 0.005)]
-    course = build_days(metric(CONVERSION, variant("green", 0.11, BETTER, series=series)))
-    assert course is not None
-    assert course.figures[0].summary.endswith(f"on the last day: {TOO_FEW.message}")
-    assert course.figures[0].drawn.line == ""
+    chart = build_days(metric(CONVERSION, variant("green", 0.11, BETTER, series=series)))
+    assert chart is not None
+    assert chart.figures[0].summary.endswith(f"on the last day: {TOO_FEW.message}")
+    assert chart.figures[0].drawn.line == ""
 
 
 def test_ages__of_a_metric__count_days_since_the_exposure() -> None:
-    course = build_ages(metric(CONVERSION, variant("green", 0.11, BETTER, ages=ages(3, 0.02))))
-    assert course is not None
-    assert course.name == "Day since exposure"
-    assert [(day.label, day.users, day.effect.estimate) for day in course.figures[0].days] == [
+    chart = build_ages(metric(CONVERSION, variant("green", 0.11, BETTER, ages=ages(3, 0.02))))
+    assert chart is not None
+    assert chart.name == "Day since exposure"
+    assert [(day.label, day.users, day.effect.estimate) for day in chart.figures[0].days] == [
         ("day 0", "1,000", "+20.00 %"),
         ("day 1", "900", "+10.00 %"),
         ("day 2", "800", "+6.67 %"),
