@@ -168,9 +168,9 @@ def _by_users(plan: Plan) -> UsersChart:
     curve = draw(points_over_users(plan.baseline, plan.demands, most), plan.assumptions.mde, percent)
     return UsersChart(
         curve,
-        [Tick(f"{users:,.0f}", scale.at(users)) for users in scale.ticks()],
-        scale.at(plan.fixed_horizon.users_per_variant),
-        scale.at(plan.always_valid.users_per_variant),
+        [Tick(f"{users:,.0f}", scale.position_of(users)) for users in scale.ticks()],
+        scale.position_of(plan.fixed_horizon.users_per_variant),
+        scale.position_of(plan.always_valid.users_per_variant),
     )
 
 
@@ -209,4 +209,4 @@ def draw_chart(panel: PlanPanel, kind: ChartKind) -> str | None:
 
 def _ends(chart: DaysChart) -> list[Tick]:
     days = [chart.days[0].day, chart.days[-1].day]
-    return [Tick(date_format(day, "j M Y"), at) for day, at in zip(days, (0.0, 100.0), strict=True)]
+    return [Tick(date_format(day, "j M Y"), position) for day, position in zip(days, (0.0, 100.0), strict=True)]

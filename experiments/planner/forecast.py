@@ -186,4 +186,4 @@ def _path(scale: Scale, points: Sequence[tuple[float, float | None]]) -> str:
 
 
 def _height(scale: Scale, value: float) -> float:
-    return round(100 - scale.at(value), 2)
+    return round(100 - scale.position_of(value), 2)

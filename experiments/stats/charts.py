@@ -49,7 +49,7 @@ class Scale:
     low: float
     high: float
 
-    def at(self, value: float) -> float:
+    def position_of(self, value: float) -> float:
         """Return the position of a number: 0 for the lowest, 100 for the highest, and never outside."""
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
@@ -106,7 +106,7 @@ class Tick:
     """A number beside a chart, and its position."""
 
     label: str
-    at: float
+    position: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +152,26 @@ def plot_intervals(
     `least` is the lowest number that makes sense, such as a lift of -100 %.
     """
     scale = scale_for(ranges, least=least)
-    ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_MIN_IN_A_COLUMN)]
+    ticks = [Tick(label(value), scale.position_of(value)) for value in scale.ticks(_MIN_IN_A_COLUMN)]
     return IntervalPlot(
-        scale.at(0.0), ticks, [None if interval is None else _bar(scale, interval) for interval in ranges]
+        scale.position_of(0.0), ticks, [None if interval is None else _bar(scale, interval) for interval in ranges]
     )
 
 
 def _bar(scale: Scale, interval: Range) -> Bar:
-    start, end = scale.at(_or_edge(interval.lower, scale.low)), scale.at(_or_edge(interval.upper, scale.high))
+    start, end = (
+        scale.position_of(_or_edge(interval.lower, scale.low)),
+        scale.position_of(_or_edge(interval.upper, scale.high)),
+    )
     return Bar(
         start=start,
         length=round(end - start, 2),
-        point=scale.at(interval.estimate),
+        point=scale.position_of(interval.estimate),
         is_cut_below=interval.lower is not None and interval.lower < scale.low,
         is_cut_above=interval.upper is not None and interval.upper > scale.high,
         is_open_below=interval.lower is None,
         is_open_above=interval.upper is None,
-        mark=None if interval.mark is None else scale.at(interval.mark),
+        mark=None if interval.mark is None else scale.position_of(interval.mark),
     )
 
 
@@ -223,7 +226,7 @@ def _scale_for_days(days: Sequence[Sequence[Range | None]], least: float) -> Sca
 
 
 def _height(scale: Scale, value: float) -> float:
-    return round(100 - scale.at(value), 2)
+    return round(100 - scale.position_of(value), 2)
 
 
 def _series(scale: Scale, days: Sequence[Range | None]) -> Series:

@@ -10,7 +10,7 @@ import pytest
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from experiments.lifecycle.changes import start_experiment, stop_experiment
-from experiments.metrics.changes import create_metric, delete_metric, document, get_metric, update_metric
+from experiments.metrics.changes import create_metric, delete_metric, get_metric, metric_as_json, update_metric
 from experiments.metrics.definition import definition_of, definitions_of
 from experiments.models import Experiment, Metric
 from tests.conftest import ACTOR, NOON
@@ -42,14 +42,20 @@ def measured_by(metric: str, key: str = "e", **options: Any) -> Experiment:
 def test_create__type_and_event__is_a_goal_without_a_window(db: None) -> None:
     metric = create_metric(key="buyers", type="conversion", event="purchase", **WRITE)
 
-    assert document(metric) == {**BLANK, "id": str(metric.pk), "key": "buyers", "event": "purchase", "description": ""}
+    assert metric_as_json(metric) == {
+        **BLANK,
+        "id": str(metric.pk),
+        "key": "buyers",
+        "event": "purchase",
+        "description": "",
+    }
 
 
 def test_create__change__holds_the_whole_metric(metric: Metric) -> None:
     change = Change.objects.latest("revision")
 
     assert (change.kind, change.key, change.environment, change.before) == ("metric", "spent", "", None)
-    assert change.after == document(metric)
+    assert change.after == metric_as_json(metric)
     assert change.after["windowHours"] == 168
     assert metric.revision == change.revision
     assert metric.created_at == metric.updated_at == change.at
@@ -77,7 +83,7 @@ def test_create__funnel__has_the_event_of_its_first_step(db: None) -> None:
 
     metric = get_metric("m")
     assert (metric.event, metric.steps) == ("view", [{"event": "view"}, {"event": "buy", "where": WHERE}])
-    assert document(metric)["steps"] == metric.steps
+    assert metric_as_json(metric)["steps"] == metric.steps
 
 
 def test_update__first_step__changes_the_event_with_it(db: None) -> None:
@@ -93,11 +99,11 @@ def test_update__first_step__changes_the_event_with_it(db: None) -> None:
 
 def test_update__null_where__removes_the_conditions(db: None) -> None:
     create_metric(key="m", type="count", event="buy", where=WHERE, **WRITE)
-    assert document(get_metric("m"))["where"] == WHERE
+    assert metric_as_json(get_metric("m"))["where"] == WHERE
 
     update_metric(key="m", changes={"where": None}, **WRITE)
     assert get_metric("m").where == []
-    assert "where" not in document(get_metric("m"))
+    assert "where" not in metric_as_json(get_metric("m"))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ def test_write__unacceptable__names_every_field_and_changes_nothing(
     for refused in (created, updated):
         assert [detail.field for detail in refused.value.details] == fields
     assert revision() == before
-    assert document(get_metric("spent")) == document(metric)
+    assert metric_as_json(get_metric("spent")) == metric_as_json(metric)
 
 
 def test_create__not_a_key_and_nothing_else__names_all_that_is_needed(db: None) -> None:
@@ -177,7 +183,7 @@ def test_update__some_of_it__leaves_the_rest(metric: Metric) -> None:
     change = Change.objects.latest("revision")
     assert (updated.window_hours, updated.currency, updated.description) == (None, "EUR", "S")
     assert (updated.updated_at, updated.revision) == (later, change.revision)
-    assert (change.before, change.after) == (document(metric), {**document(metric), "windowHours": None})
+    assert (change.before, change.after) == (metric_as_json(metric), {**metric_as_json(metric), "windowHours": None})
     assert change.reason == "For ever"
 
 

@@ -37,7 +37,7 @@ def test_draw__effects__stand_at_heights_from_zero_to_three_times_the_wanted_one
     assert places(curve.fixed_horizon) == [(25, 0), (50, 33.33), (75, 66.67), (100, 100)]
     assert places(curve.always_valid) == [(50, 0), (75, 50), (100, 66.67)]
     assert curve.effect == 66.67
-    assert [(tick.label, tick.at) for tick in curve.ticks] == [
+    assert [(tick.label, tick.position) for tick in curve.ticks] == [
         ("0.00", 100),
         ("0.05", 66.67),
         ("0.10", 33.33),

@@ -48,7 +48,7 @@ def test_intervals__on_one_scale__stand_where_their_numbers_are() -> None:
     plot = plot_intervals([Range(-0.5, 0.0, 0.5), None, Range(0.0, 0.25, 0.5)], PERCENT)
     # The scale goes from -0.56 to 0.56: six percent of room at each end.
     assert plot.zero == 50
-    assert [(tick.label, tick.at) for tick in plot.ticks] == [("-50%", 5.36), ("0%", 50), ("50%", 94.64)]
+    assert [(tick.label, tick.position) for tick in plot.ticks] == [("-50%", 5.36), ("0%", 50), ("50%", 94.64)]
     first, second, third = plot.bars
     assert first is not None
     assert third is not None
@@ -161,7 +161,7 @@ def test_series__with_a_least_number__have_no_tick_below_it(lower: float | None,
     days = [[Range(None, -0.5, 3.0), Range(lower, -0.6, 1.5)]]
     plot = plot_series(days, PERCENT, is_last_best=is_last_best, least=-1.0)
     assert plot.ticks[0].label == "-100%"
-    assert plot.ticks[0].at < 100  # the open side ends at the edge, which is below the tick
+    assert plot.ticks[0].position < 100  # the open side ends at the edge, which is below the tick
     assert "-150%" in {tick.label for tick in plot_series([[Range(-1.2, -1.1, 0)]], PERCENT, least=-1.0).ticks}
 
 

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.admin.results.pages import Explanation, Step, build_explanation
+from experiments.admin.results.pages import Explanation, ExplanationStep, build_explanation
 from experiments.metrics.changes import create_metric
 from experiments.metrics.definition import Quantity
 from experiments.models import Experiment
@@ -249,7 +249,7 @@ def explain(definition: Any, **document: Any) -> Explanation:
 
 def test_explanation__of_a_share__ends_in_its_value() -> None:
     explanation = explain(CONVERSION, sum=1_134.0, value=0.1134)
-    assert explanation.steps == [Step("Events named purchase.", "1,500", "1,200")]
+    assert explanation.steps == [ExplanationStep("Events named purchase.", "1,500", "1,200")]
     assert explanation.denominator == []
     assert explanation.sums == [
         ("Exposed users", "10,000"),
