@@ -1,6 +1,4 @@
-"""The configuration of the app for Django. `events.subscriptions` connects its receivers and
-periodic tasks.
-"""
+"""The configuration of the app for Django. `events.subscriptions` connects its receivers and periodic tasks."""
 
 from __future__ import annotations
 

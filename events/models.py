@@ -1,5 +1,7 @@
-"""The tables of events and their counts. `events.recording` inserts events and `events.removal`
-deletes them; no event is ever changed.
+"""The tables of events and their counts.
+
+`events.recording` inserts events and `events.removal` deletes them. No event is ever changed, except that `experiments`
+may doubt a report of a client.
 """
 
 from __future__ import annotations
@@ -18,14 +20,12 @@ from config.slugs import KEY_LENGTH, NAME_LENGTH
 from events.expressions import NamesExperiment
 
 EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
-"""One more than the length of any key or id. A longer text is cut to this, so it still matches
-nothing that exists.
-"""
+"""One more than the length of any key or id. A longer reference is cut to this, and still matches nothing."""
 
 
 def unique_order() -> tuple[str, ...]:
-    """Return the columns by which pages order events, oldest first, and which no two events share: on Citus,
-    several users may have the same id.
+    """Return the columns that order pages of events, oldest first. No two events share them: on Citus, users may share
+    an id.
     """
     return ("timestamp", "id", "user_id") if is_distributed() else ("timestamp", "id")
 
@@ -35,20 +35,16 @@ def newest_first() -> tuple[str, ...]:
 
 
 class EventQuerySet(models.QuerySet["Event"]):
-    def counted_from(self, moment: Any) -> EventQuerySet:
-        """Filter to events at or after a time. An event whose timestamp lies after its receipt
-        counts at its receipt.
-        """
-        return self.filter(timestamp__gte=moment, received_at__gte=moment)
+    def counted_from(self, start: Any) -> EventQuerySet:
+        """Filter to events at or after a time. An event with a timestamp after its receipt counts at its receipt."""
+        return self.filter(timestamp__gte=start, received_at__gte=start)
 
-    def counted_until(self, moment: datetime) -> EventQuerySet:
+    def counted_until(self, end: datetime) -> EventQuerySet:
         """Filter to events at or before a time, counted the same way as in `counted_from`."""
-        return self.filter(Q(timestamp__lte=moment) | Q(received_at__lte=moment))
+        return self.filter(Q(timestamp__lte=end) | Q(received_at__lte=end))
 
     def referring_to(self, *references: str) -> EventQuerySet:
-        """Filter to events whose `experimentId` is one of these. The empty text means events
-        without one.
-        """
+        """Filter to events whose `experimentId` is one of these. The empty text means events without one."""
         events = self.filter(experiment__in=references)
         return events if "" in references else events.filter(NamesExperiment())
 
@@ -67,7 +63,7 @@ class Event(models.Model):
     properties: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
-    # Of a report of a variant that came with a key of scope `client`: whether results doubt it. None for other events.
+    # Whether results doubt a report of a variant that came with a key of scope `client`. None for other events.
     is_doubted = models.BooleanField(null=True, editable=False)
     arrival = ArrivalField()
 
@@ -102,18 +98,15 @@ class Event(models.Model):
 
 
 class EventCount(models.Model):
-    """The number of events of a name in a quarter of an hour, changed in the transaction that
-    changes the events.
+    """The number of events of a name in a quarter of an hour, changed in the transaction that changes the events.
 
-    The number is the sum over all stripes. There are several, so that transactions rarely wait for
-    the same row.
+    The number is the sum over all stripes. There are several, so that transactions rarely wait for the same row.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "name", "quarter", "stripe")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+", db_index=False)
     name = models.CharField(max_length=NAME_LENGTH)
-    # Quarters of an hour since 1970 began in UTC. The clocks of all time zones differ by whole
-    # quarters.
+    # Quarters of an hour since 1970 began in UTC. The clocks of all time zones differ by whole quarters.
     quarter = models.IntegerField()
     stripe = models.SmallIntegerField()
     count = models.BigIntegerField()

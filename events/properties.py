@@ -26,22 +26,22 @@ class Reserved(msgspec.Struct):
     variant: str | msgspec.UnsetType = msgspec.UNSET
 
 
-_LEAST_OF_AN_ID, _MOST_OF_AN_ID = len("0" * 32), len("urn:uuid:00000000-0000-0000-0000-000000000000")
+_MIN_ID_LENGTH, _MAX_ID_LENGTH = len("0" * 32), len("urn:uuid:00000000-0000-0000-0000-000000000000")
 
 _currency = re.compile(r"[A-Za-z]{3}", re.ASCII)
 
 
-def reference_of(text: str) -> str:
-    """Return the `experimentId` of an event as events are found by it: an id in its usual form, however it is spelled.
+def reference_of(experiment_id: str) -> str:
+    """Return the `experimentId` by which an event is found: an id in its usual form, however it is spelled.
 
     Anything else may be a key, and stays as it is.
     """
-    if not _LEAST_OF_AN_ID <= len(text) <= _MOST_OF_AN_ID:
-        return text
+    if not _MIN_ID_LENGTH <= len(experiment_id) <= _MAX_ID_LENGTH:
+        return experiment_id
     try:
-        return str(UUID(text))
+        return str(UUID(experiment_id))
     except ValueError:
-        return text
+        return experiment_id
 
 
 def property_defects(properties: Mapping[str, Any], path: str = "properties") -> Iterator[Detail]:
@@ -65,7 +65,7 @@ def _check_currency(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.INVALID_VALUE, "Must be an ISO 4217 code of three letters, such as EUR.")
 
 
-def _check_text(value: object, field: str) -> Iterator[Detail]:
+def _check_string(value: object, field: str) -> Iterator[Detail]:
     if not isinstance(value, str):
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
 
@@ -73,7 +73,7 @@ def _check_text(value: object, field: str) -> Iterator[Detail]:
 _RESERVED = {
     "revenue": _check_revenue,
     "currency": _check_currency,
-    EXPERIMENT_ID: _check_text,
-    VARIANT: _check_text,
+    EXPERIMENT_ID: _check_string,
+    VARIANT: _check_string,
 }
 RESERVED = frozenset(_RESERVED)

@@ -18,8 +18,7 @@ from config.database.planning import gather_statistics
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, new_id, record
 from experiments.demo_shop import FLAGS, METRICS, SEGMENTS, TRIALS, DemoFlag, DemoSegment, Occurrence, Trial, draw
 from experiments.lifecycle import changes
 from experiments.metrics.changes import create_metric

@@ -7,10 +7,9 @@ from config.database.distribution import USER, spread_by_user
 from config.management import examinations
 from config.management.maintenance import register
 from config.serving.worker_process import worker_starts
-from events.queries.experiment_names import asking_for_names
-from events.recording.ingest import events_stored
-from events.removal.erasure import erasing_user
-from events.removal.retention import asking_for_holds
+from events.queries import asking_for_names
+from events.recording import events_stored
+from events.removal import asking_for_holds, erasing_user
 from experiments.exposures.assignment import record_for_flag, stored_for_flags
 from experiments.exposures.queries import attributes_read, variants_of_recent_users
 from experiments.exposures.recording import names_of_experiment, record_reported

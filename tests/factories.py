@@ -14,7 +14,7 @@ from django.test import TestCase
 from config.access.api_keys import create_key
 from config.models import ApiKey, Environment, Scope
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import create_experiment, get_experiment, start_experiment, stop_experiment
 from experiments.models import Experiment
 from flags.changes.flag_changes import create_flag

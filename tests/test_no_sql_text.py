@@ -18,7 +18,7 @@ EXECUTED_ELSEWHERE = {
     # The method with which Django runs a command.
     ("config/management/operator.py", "execute"),
     # A database of its own, in a file that is deleted on close.
-    ("events/imports/history.py", "execute"),
+    ("events/imports/event_files.py", "execute"),
 }
 COMPILING = re.compile(r"as_(sql|sqlite|postgresql)|(template|function|postgresql|sqlite)")
 """What an expression writes itself with."""

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import SimpleTemplateResponse, TemplateResponse
 from django.urls import path
 from django.utils import timezone
@@ -25,22 +25,24 @@ from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from config.admin.columns import column, moment
-from config.admin.current_environment import current_environment
+from config.admin.current_environment import check_environment, current_environment
 from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import ListPage, ReadOnly
-from config.admin.template_filters import link_to_user
+from config.admin.template_filters import address_of_user, link_to_user
+from config.database.commit_order import is_position
 from config.database.replica import ReplicaReads
-from events.admin.hours import read_hours
-from events.admin.named import address_of, link_to_event, page_context, refuse_name
-from events.admin.properties import describe_properties, value_text
-from events.admin.tail import FOLLOWED, answer_arrivals
+from config.errors import DomainError
+from events.admin.descriptions import describe_properties, value_text
+from events.admin.hourly_chart import read_hourly_chart
+from events.admin.name_page import address_of, address_of_event, link_to_event, page_context, refuse_name
 from events.api.filters import PROPERTY, EventFilter
 from events.models import Event, EventCount, EventQuerySet, newest_first
+from events.queries import TailFilter, read_tail
 
-_A_PAGE = 50
-_MOST_PAGES = 200
+_PAGE_SIZE = 50
+_MAX_PAGES = 200
 _SPAN = timedelta(hours=48)
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 
 _FIELDS = ("linked_name", "shown_user", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
 _LABELS = {
@@ -51,7 +53,9 @@ _LABELS = {
     "from": "From, UTC",
     "to": "To, UTC",
 }
-_MOMENTS = ("from", "to")
+_TIMES = ("from", "to")
+_FOLLOWED = ("event", "userId", "experimentId", "variant")
+"""The parameters of the list that the tail knows. A list that is limited by others is not followed."""
 
 
 class NewestPaginator(InfinitePaginator):
@@ -62,7 +66,7 @@ class NewestPaginator(InfinitePaginator):
 
     @cached_property
     def count(self) -> int:
-        return _A_PAGE * _MOST_PAGES
+        return _PAGE_SIZE * _MAX_PAGES
 
 
 class EventList(ListPage):
@@ -82,8 +86,8 @@ class EventList(ListPage):
                 "name": name,
                 "label": label,
                 "value": request.GET.get(name, ""),
-                "type": "date" if name in _MOMENTS and len(request.GET.get(name, "")) in (0, 10) else "text",
-                "is_moment": name in _MOMENTS,
+                "type": "date" if name in _TIMES and len(request.GET.get(name, "")) in (0, 10) else "text",
+                "is_moment": name in _TIMES,
                 "errors": filterset.errors.get(name),
             }
             for name, label in {**_LABELS, **properties}.items()
@@ -91,13 +95,13 @@ class EventList(ListPage):
         self.is_searched = any(field["value"] for field in self.search_bar)
         # Counts are known by name alone, and the chart belongs to the newest page.
         parameters = {name for name, value in request.GET.items() if value}
-        if filterset.is_valid() and parameters <= {*FOLLOWED}:
+        if filterset.is_valid() and parameters <= {*_FOLLOWED}:
             values = {name: value for name, value in request.GET.items() if value}
             self.followed = urlencode({"environment": environment.key, **values})
         if filterset.is_valid() and parameters <= {"event"}:
             self.event = request.GET.get("event") or None
             self.chart: Any = partial(
-                read_hours, environment, timezone.now(), _SPAN, name=self.event, most_names=_MOST_NAMES
+                read_hourly_chart, environment, timezone.now(), _SPAN, name=self.event, max_names=_MAX_NAMES
             )
         return filterset.qs if filterset.is_valid() else filterset.queryset.none()
 
@@ -118,6 +122,42 @@ def _read_page(view: Callable[[], HttpResponse]) -> HttpResponse:
     return ReplicaReads(Event, EventCount).read(render)
 
 
+def _tail_answer(request: HttpRequest) -> JsonResponse:
+    """Return the events since the position in `after`, or without it only the current position."""
+    after = request.GET.get("after", "")
+    if after and not is_position(after):
+        return _refuse(400, "after: Must be the position of the last answer.")
+    values = {name: request.GET.get(name, "") for name in _FOLLOWED}
+    for name, value in values.items():
+        if "\0" in value:
+            return _refuse(400, f"{name}: Must not contain U+0000.")
+    try:
+        check_environment(request, request.GET.get("environment"))
+    except DomainError as error:
+        return _refuse(412, error.message)
+    followed = TailFilter(values["event"], values["userId"], values["experimentId"], values["variant"])
+    tail = read_tail(current_environment(request), followed, after or None)
+    events = [_describe(event) for event in tail.events]
+    return JsonResponse({"position": tail.position, "events": events, "hasMore": tail.has_more})
+
+
+def _describe(event: Event) -> dict[str, Any]:
+    return {
+        "id": str(event.pk),
+        "address": address_of(event),
+        "timestamp": event.timestamp.isoformat(),
+        "event": event.name,
+        "eventAddress": address_of_event(event.name),
+        "userId": event.user_id,
+        "userAddress": address_of_user(event.user_id),
+        "details": " · ".join(filter(None, (event.experiment, event.variant, describe_properties(event.properties)))),
+    }
+
+
+def _refuse(status: int, message: str) -> JsonResponse:
+    return JsonResponse({"error": message}, status=status)
+
+
 @admin.register(Event)
 class EventAdmin(ReadOnly, IgnoresUnknownParameters, ModelAdmin):
     is_common = False
@@ -129,7 +169,7 @@ class EventAdmin(ReadOnly, IgnoresUnknownParameters, ModelAdmin):
         "shown_experiment",
         "shown_variant",
     )
-    list_per_page = _A_PAGE
+    list_per_page = _PAGE_SIZE
     list_max_show_all = 0
     list_select_related = False
     sortable_by = ()
@@ -176,7 +216,7 @@ class EventAdmin(ReadOnly, IgnoresUnknownParameters, ModelAdmin):
         """Answer the events that have arrived since the page asked last."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return answer_arrivals(request)
+        return _tail_answer(request)
 
     def named_view(self, request: HttpRequest) -> HttpResponse:
         """Show all events of the name in the query."""

@@ -23,17 +23,16 @@ from config.database.replica import ReplicaReads
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from config.timestamps import format_timestamp
-from events.counts.intervals import MOST_INTERVALS, Interval, Intervals, intervals, zone_names
-from events.counts.queries import MOST_NAMES, count_events
-from events.counts.queries import EventCounts as CountedEvents
+from events.counts.intervals import MAX_INTERVALS, Interval, Intervals, intervals, zone_names
+from events.counts.queries import MAX_NAMES, CountSeries, count_events
 from events.counts.storage import start_of
 from events.models import EventCount
 
 _Positive = Annotated[int, Meta(ge=1)]
 _Others = Annotated[
-    Count | UnsetType, described(f"The events of all other names, if there are more than {MOST_NAMES} names.")
+    Count | UnsetType, described(f"The events of all other names, if there are more than {MAX_NAMES} names.")
 ]
-_EVENTS = f"The {MOST_NAMES} most frequent names of all intervals together, the most frequent first."
+_EVENTS = f"The {MAX_NAMES} most frequent names of all intervals together, the most frequent first."
 
 
 class NamedCount(Answer):
@@ -61,17 +60,17 @@ class EventCounts(Answer, kw_only=True):
     start: Annotated[Moment, described("The start of the first interval.")] = field(name="from")
     end: Annotated[Moment, described("The end of the last interval, which is no longer part of it.")] = field(name="to")
     total: Count
-    events: Annotated[list[NamedCount], Meta(max_length=MOST_NAMES), described(_EVENTS)]
+    events: Annotated[list[NamedCount], Meta(max_length=MAX_NAMES), described(_EVENTS)]
     other: _Others = UNSET
     series: Annotated[
         list[IntervalCounts],
-        Meta(min_length=1, max_length=MOST_INTERVALS),
+        Meta(min_length=1, max_length=MAX_INTERVALS),
         described("All intervals in order of time, including those without events."),
     ]
 
 
 _STEP = {Interval.DAY: timedelta(days=1), Interval.HOUR: timedelta(hours=1)}
-_USUAL = {Interval.DAY: timedelta(days=30), Interval.HOUR: timedelta(hours=48)}
+_DEFAULT_SPAN = {Interval.DAY: timedelta(days=30), Interval.HOUR: timedelta(hours=48)}
 _FIRST = datetime(1980, 1, 1, tzinfo=UTC)
 """Before, the offsets of some zones were not whole quarters of an hour."""
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
@@ -110,23 +109,23 @@ class CountViewSet(ApiViewSet):
         description="Returns the number of events with each name in the hours or days of a time zone, "
         "by the `timestamp` of the events. Counts are exact, because they change in the same "
         "transaction as the events. Days are those of the local calendar; they have 23 or 25 hours "
-        f"where clocks change, and a repeated hour appears twice. There are at most {MOST_INTERVALS:,} "
+        f"where clocks change, and a repeated hour appears twice. There are at most {MAX_INTERVALS:,} "
         "intervals, all of them whole: the first contains `from`, and the last contains `to`. Only "
         "years from 1980 on are possible.",
         parameters=parameters_of(CountFilter),
         responses={200: answer(schema_of(EventCounts), "The counts.")},
     )
     def retrieve(self, request: Request) -> Response:
-        asked_for = read_parameters(request, CountFilter)
+        parameters = read_parameters(request, CountFilter)
         self.refuse_body(request)
-        interval = Interval(asked_for["interval"] or Interval.DAY)
-        zone = _zone(asked_for["timeZone"] or "UTC")
-        start = _in_zone(asked_for["from"], zone, "from", request)
-        end = _in_zone(asked_for["to"], zone, "to", request) or self.now
-        of = _intervals(interval, zone, start or max(_FIRST, end - _USUAL[interval]), end)
-        count = partial(count_events, self.environment, of, name=asked_for["event"] or None)
-        counted = ReplicaReads(EventCount).read(count)
-        return Response(_answer(self.environment.key, interval, counted, of, zone).document())
+        interval = Interval(parameters["interval"] or Interval.DAY)
+        zone = _zone(parameters["timeZone"] or "UTC")
+        start = _in_zone(parameters["from"], zone, "from", request)
+        end = _in_zone(parameters["to"], zone, "to", request) or self.now
+        shown = _intervals(interval, zone, start or max(_FIRST, end - _DEFAULT_SPAN[interval]), end)
+        count = partial(count_events, self.environment, shown, name=parameters["event"] or None)
+        counts = ReplicaReads(EventCount).read(count)
+        return Response(_answer(self.environment.key, interval, counts, shown, zone).document())
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -136,28 +135,29 @@ def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: Request) -> datetime | None:
-    """Return a time that was sent. A date is one of the zone's calendar. If clocks change at
-    midnight, the end of a date is by the clocks after the change: a repeated last hour belongs to
+def _in_zone(sent: datetime | None, zone: ZoneInfo, parameter: str, request: Request) -> datetime | None:
+    """Return a time that was sent. A date is one of the zone's calendar.
+
+    If clocks change at midnight, the end of a date is by the clocks after the change: a repeated last hour belongs to
     the date, and the time after a skipped one does not.
     """
-    if moment is None:
+    if sent is None:
         return None
-    if not _FIRST <= moment < _LAST:
+    if not _FIRST <= sent < _LAST:
         message = f"Must be in the years {_FIRST.year} to {_LAST.year - 1}."
         _refuse(parameter, DetailCode.OUT_OF_RANGE, message)
     is_date = len(request.query_params[parameter].strip()) == _DATE_LENGTH
-    return moment.replace(tzinfo=zone, fold=int(parameter == "to")).astimezone(UTC) if is_date else moment
+    return sent.replace(tzinfo=zone, fold=int(parameter == "to")).astimezone(UTC) if is_date else sent
 
 
 def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetime) -> Intervals:
     if start > end:
         _refuse("from", DetailCode.OUT_OF_RANGE, "Must not be after `to`.")
-    if end - start <= _STEP[interval] * (MOST_INTERVALS + 2):  # few enough to make and count them
-        counted_intervals = intervals(interval, zone, start, end)
-        if len(counted_intervals.starts) <= MOST_INTERVALS:
-            return counted_intervals
-    message = f"Must be nearer to `to`; there can be at most {MOST_INTERVALS:,} {interval}s between them."
+    if end - start <= _STEP[interval] * (MAX_INTERVALS + 2):  # few enough to make and count them
+        shown = intervals(interval, zone, start, end)
+        if len(shown.starts) <= MAX_INTERVALS:
+            return shown
+    message = f"Must be nearer to `to`; there can be at most {MAX_INTERVALS:,} {interval}s between them."
     _refuse("from", DetailCode.OUT_OF_RANGE, message)
 
 
@@ -165,29 +165,29 @@ def _refuse(field: str, code: DetailCode, message: str) -> NoReturn:
     raise ValidationFailed([Detail(field, code, message)], code=ErrorCode.INVALID_PARAMETER)
 
 
-def _answer(environment: str, interval: Interval, counted: CountedEvents, of: Intervals, zone: ZoneInfo) -> EventCounts:
-    together = counted.overall
-    has_others = bool(together.others)
+def _answer(environment: str, interval: Interval, counts: CountSeries, shown: Intervals, zone: ZoneInfo) -> EventCounts:
+    overall = counts.overall
+    has_others = bool(overall.others)
     return EventCounts(
         environment=environment,
         interval=interval.value,
         time_zone=zone.key,
-        start=_moment(of.starts[0]),
-        end=_moment(of.end),
-        total=together.total,
-        events=[NamedCount(event=name, count=count) for name, count in together.by_name.items()],
-        other=together.others if has_others else UNSET,
+        start=_format(shown.starts[0]),
+        end=_format(shown.end),
+        total=overall.total,
+        events=[NamedCount(event=name, count=count) for name, count in overall.by_name.items()],
+        other=overall.others if has_others else UNSET,
         series=[
             IntervalCounts(
-                at=_moment(start),
+                at=_format(start),
                 local=start_of(start).astimezone(zone).isoformat(),
-                counts=dict(counts.by_name),
-                other=counts.others if has_others else UNSET,
+                counts=dict(occurrences.by_name),
+                other=occurrences.others if has_others else UNSET,
             )
-            for start, counts in zip(of.starts, counted.series, strict=True)
+            for start, occurrences in zip(shown.starts, counts.series, strict=True)
         ],
     )
 
 
-def _moment(quarter: int) -> str:
+def _format(quarter: int) -> str:
     return format_timestamp(start_of(quarter))

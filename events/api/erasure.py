@@ -1,4 +1,4 @@
-"""The operation that erases a user: parse, one call of the domain, serialise."""
+"""The operation that erases a user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.api.structs import Answer, schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
-from events.removal.erasure import erase_user
+from events.removal import erase_user
 
 
 class ChangedExperiment(Answer):

@@ -1,16 +1,21 @@
-"""The /v1/events operations: parse, one call of the domain, serialise."""
+"""The operations of /v1/events: storing events, one or many, and reading them as a list or as a file."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
+from django.conf import settings
+from django.http import HttpRequest, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,27 +28,20 @@ from config.api.idempotency import idempotent
 from config.api.limits import charge_events
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
-from config.api.renderers import envelope
-from config.api.schema import NAME, answer, operation
+from config.api.renderers import envelope, preferred
+from config.api.schema import NAME, DetailsField, answer, operation
+from config.api.serializers import ArrayField, TimestampField
 from config.api.views import ApiViewSet
 from config.database.replica import ReplicaReads
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment, Scope
 from config.monitoring import metrics
 from config.serving.fast_lane import Call, Failed, Fast, Reply
-from events.api.event_serializers import (
-    AcknowledgementSerializer,
-    BatchAcknowledgementSerializer,
-    BatchSerializer,
-    EventRecordSerializer,
-)
-from events.api.export_answers import ExportAnswer, wanted_form
-from events.api.filters import MOST_PROPERTIES, PROPERTY, TEXT_LENGTH, EventFilter
-from events.api.inputs import EventSerializer, Rejected, read_batch, read_event
+from events.api.filters import MAX_PROPERTIES, PROPERTY, TEXT_LENGTH, EventFilter
+from events.api.inputs import MAX_EVENTS, EventSerializer, Rejected, read_batch, read_event
+from events.exports import FORMATS, Format, pages, write
 from events.models import Event, EventQuerySet, newest_first
-from events.queries.exports import FORMS, Form
-from events.recording.ingest import Outcome, record, record_each, record_one
-from events.recording.rows import NewEvent, of_client
+from events.recording import NewEvent, Outcome, from_client, record, record_each, record_one
 
 _PROPERTIES = OpenApiParameter(
     "properties",
@@ -51,7 +49,7 @@ _PROPERTIES = OpenApiParameter(
         "type": "object",
         "propertyNames": {"pattern": rf"^{re.escape(PROPERTY)}[^\u0000]*$"},
         "additionalProperties": {**NAME, "maxLength": TEXT_LENGTH},
-        "maxProperties": MOST_PROPERTIES,
+        "maxProperties": MAX_PROPERTIES,
     },
     OpenApiParameter.QUERY,
     style="form",
@@ -61,6 +59,7 @@ _PROPERTIES = OpenApiParameter(
     "spells. The name must be exactly the same, including dots. Requires `event` or `userId`.",
 )
 
+STATUSES = ("accepted", "duplicate")
 _REJECTED = "rejected"
 CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this id; use a new one.")
 
@@ -80,8 +79,8 @@ def track(calls: Sequence[Call]) -> list[Reply | Failed | None]:
 def _read(call: Call) -> NewEvent | None:
     try:
         call.require_same_caller()
-        event = read_event(call.body, at=call.now)
-        return of_client(event) if call.caller.scope is Scope.CLIENT else event
+        event = read_event(call.body, received_at=call.now)
+        return from_client(event) if call.caller.scope is Scope.CLIENT else event
     except Exception:  # Django meets the same exception, and answers it
         return None
 
@@ -100,6 +99,98 @@ def _reply(event: NewEvent, outcome: Outcome | Exception) -> Reply | Failed | No
     if outcome is Outcome.CONFLICT:
         return None  # Django finds the same, and explains it
     return Reply(envelope(acknowledgement(event, outcome)), status=202)
+
+
+class BatchSerializer(serializers.Serializer[Any]):
+    """Events that are stored together. Each is checked separately."""
+
+    events = ArrayField(child=EventSerializer(), min_length=1, max_length=MAX_EVENTS)
+
+
+class AcknowledgementSerializer(serializers.Serializer[Any]):
+    """`accepted`: the event is committed to the database. `duplicate`: it had been stored before."""
+
+    id = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=STATUSES)
+
+
+class RejectionSerializer(serializers.Serializer[Any]):
+    """Why an event of a batch was not stored."""
+
+    code = serializers.ChoiceField(choices=[ErrorCode.VALIDATION_FAILED.value])
+    message = serializers.CharField()
+    details = DetailsField()
+
+
+class BatchAcknowledgementSerializer(serializers.Serializer[Any]):
+    """The outcome of one event of a batch. Only a rejected event has an `error`."""
+
+    id = serializers.UUIDField(allow_null=True)
+    status = serializers.ChoiceField(choices=(*STATUSES, _REJECTED))
+    error = RejectionSerializer(required=False)
+
+    left_out_while_empty = ("error",)
+
+
+class EventRecordSerializer(serializers.Serializer[Any]):
+    """An event as it is stored."""
+
+    id = serializers.UUIDField()
+    event = serializers.CharField(source="name")
+    userId = serializers.CharField(source="user_id")
+    timestamp = TimestampField()
+    receivedAt = TimestampField(source="received_at")
+    properties = serializers.DictField()
+
+
+_FORMAT_OF_MEDIA_TYPE = {file_format.media_type: file_format for file_format in FORMATS.values()}
+
+# An export occupies a thread as long as its client reads; the other threads serve other requests.
+_places = threading.BoundedSemaphore(max(1, settings.THREADS // 2))
+
+
+def preferred_format(request: HttpRequest) -> Format | None:
+    """Return the format of file that a request prefers to JSON, or None."""
+    media_type = preferred(request, _FORMAT_OF_MEDIA_TYPE)
+    return None if media_type is None else _FORMAT_OF_MEDIA_TYPE[media_type]
+
+
+class ExportAnswer(StreamingHttpResponse):
+    """A file that is sent while it is written, or only its headers. Raises DomainError `rate_limited`."""
+
+    def __init__(self, events: EventQuerySet, file_format: Format, *, is_whole: bool) -> None:
+        charset = "; charset=utf-8" if file_format.media_type.startswith("text/") else ""
+        pieces = _Pieces(events, file_format) if is_whole else ()
+        super().__init__(pieces, content_type=file_format.media_type + charset)
+
+
+class _Pieces(Iterator[bytes]):
+    """The pieces of a file. It takes one of the process's places for exports until it is closed.
+
+    The first records are read before the first byte is sent, so that an error of the database still gets its usual
+    answer.
+    """
+
+    def __init__(self, events: EventQuerySet, file_format: Format) -> None:
+        if not _places.acquire(blocking=False):
+            message = "The maximum number of exports is in progress; try again when one has ended."
+            raise DomainError(ErrorCode.RATE_LIMITED, message)
+        self._is_open = True
+        chunks = pages(events)
+        try:
+            first = next(chunks, ())
+        except BaseException:
+            self.close()
+            raise
+        self._pieces = write(chain((first,), chunks), file_format)
+
+    def __next__(self) -> bytes:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            _places.release()
 
 
 class EventPagination(KeysetPagination):
@@ -139,19 +230,19 @@ class EventViewSet(ApiViewSet):
         parameters=[_PROPERTIES],
         responses={
             200: answer(EventRecordSerializer(many=True), "The events."),
-            **{(200, form.media_type): OpenApiTypes.STR for form in FORMS.values()},
+            **{(200, file_format.media_type): OpenApiTypes.STR for file_format in FORMATS.values()},
         },
     )
     def list(self, request: Request) -> Response | ExportAnswer:
-        form = wanted_form(request._request)
-        if form is not None:
-            return self._export(request, form)
+        file_format = preferred_format(request._request)
+        if file_format is not None:
+            return self._export(request, file_format)
         return ReplicaReads(Event).read(lambda: self.page(request))
 
-    def _export(self, request: Request, form: Form) -> ExportAnswer:
+    def _export(self, request: Request, file_format: Format) -> ExportAnswer:
         self.refuse_body(request)
         events = narrowed(request, EventFilter, self.get_queryset())
-        return ExportAnswer(events, form, is_whole=request.method != "HEAD")
+        return ExportAnswer(events, file_format, is_whole=request.method != "HEAD")
 
     @operation(
         "track_event",
@@ -165,8 +256,8 @@ class EventViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         with counting_refusal():
-            event = read_event(_body(request), at=self.now)
-        outcome = record_one(of_client(event) if self._is_client else event, self.environment)
+            event = read_event(_body(request), received_at=self.now)
+        outcome = record_one(from_client(event) if self._is_client else event, self.environment)
         count_outcomes([outcome])
         if outcome is Outcome.CONFLICT:
             raise ValidationFailed([CONFLICT])
@@ -188,17 +279,18 @@ class EventViewSet(ApiViewSet):
     @idempotent
     def batch(self, request: Request) -> Response:
         refuse_parameters(request)
-        read = read_batch(_body(request), at=self.now)
+        read = read_batch(_body(request), received_at=self.now)
         charge_events(request.META, self.caller, len(read))
         events = [event for event in read if isinstance(event, NewEvent)]
-        recorded = record([*map(of_client, events)] if self._is_client else events, self.environment)
+        recorded = record([*map(from_client, events)] if self._is_client else events, self.environment)
         count_outcomes(recorded, rejected=len(read) - len(events))
         outcomes = iter(recorded)
-        judged = [event if isinstance(event, Rejected) else _judge(event, next(outcomes)) for event in read]
-        rejected = {at: event for at, event in enumerate(judged) if isinstance(event, Rejected)}
-        if len(rejected) == len(judged):
+        results = [event if isinstance(event, Rejected) else _result(event, next(outcomes)) for event in read]
+        rejected = {index: result for index, result in enumerate(results) if isinstance(result, Rejected)}
+        if len(rejected) == len(results):
             raise ValidationFailed(_located(rejected))
-        return Response([_rejection(event) if isinstance(event, Rejected) else event for event in judged], status=202)
+        answers = [_rejection(result) if isinstance(result, Rejected) else result for result in results]
+        return Response(answers, status=202)
 
     @property
     def _is_client(self) -> bool:
@@ -210,7 +302,7 @@ def _body(request: Request) -> bytes:
     return request.data if isinstance(request.data, bytes) else b"{}"
 
 
-def _judge(event: NewEvent, outcome: Outcome) -> dict[str, Any] | Rejected:
+def _result(event: NewEvent, outcome: Outcome) -> dict[str, Any] | Rejected:
     return Rejected(str(event.id), [CONFLICT]) if outcome is Outcome.CONFLICT else acknowledgement(event, outcome)
 
 
@@ -245,7 +337,7 @@ def _rejection(event: Rejected) -> dict[str, Any]:
 
 def _located(rejected: Mapping[int, Rejected]) -> list[Detail]:
     return [
-        replace(detail, field=f"events[{at}].{detail.field}" if detail.field else f"events[{at}]")
-        for at, event in rejected.items()
+        replace(detail, field=f"events[{index}].{detail.field}" if detail.field else f"events[{index}]")
+        for index, event in rejected.items()
         for detail in event.details
     ]

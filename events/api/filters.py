@@ -13,24 +13,22 @@ from config.models import Environment
 from events.expressions import PropertyIs
 from events.models import VARIANT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
-from events.queries.experiment_names import filter_by_experiment
+from events.queries import filter_by_experiment
 
 TEXT_LENGTH = 2000
 PROPERTY = "properties."
-MOST_PROPERTIES = 10
+MAX_PROPERTIES = 10
 
 
 class EventForm(forms.Form):
-    """The combinations of parameters that are allowed: an index finds the events, and no request
-    searches the whole table.
-    """
+    """Refuses combinations of parameters for which no index finds the events."""
 
     def clean(self) -> dict[str, Any]:
         if self._has(VARIANT) and not self._has(EXPERIMENT_ID):
             self.add_error(VARIANT, "Requires `experimentId`, too.")
         properties = [name for name in self.fields if name.startswith(PROPERTY)]
-        for name in properties[MOST_PROPERTIES:]:
-            self.add_error(name, f"Send at most {MOST_PROPERTIES} properties.")
+        for name in properties[MAX_PROPERTIES:]:
+            self.add_error(name, f"Send at most {MAX_PROPERTIES} properties.")
         if properties and not (self._has("event") or self._has("userId")):
             self.add_error(properties[0], "Requires `event` or `userId`, too.")
         return self.cleaned_data

@@ -1,5 +1,7 @@
-"""Events as clients send them. Valid batches are read in one pass. Others are read event by event,
-so that invalid events are refused and the others are stored.
+"""Events as clients send them.
+
+Valid batches are read in one pass. Others are read event by event, so that invalid events are refused and the others
+are stored.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.slugs import NAME_LENGTH
 from config.timestamps import parse_timestamp
 from events.properties import MAX_BYTES, Reserved, property_defects
-from events.recording.rows import NewEvent
+from events.recording import NewEvent
 
 _uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-_MOST_DETAILS = 20
+_MAX_DETAILS = 20
 
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 """In one batch."""
 
 
@@ -63,9 +65,7 @@ class UuidField(serializers.UUIDField):
     }
 )
 class PropertiesField(ObjectField):
-    """Any properties, but those with reserved names must have their types; `events.properties`
-    checks them.
-    """
+    """Any properties. Those with reserved names must have their types, which `events.properties` checks."""
 
 
 class EventSerializer(StrictSerializer):
@@ -92,7 +92,7 @@ class _Event(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True):
-    events: Annotated[list[_Event], msgspec.Meta(min_length=1, max_length=MOST_EVENTS)]
+    events: Annotated[list[_Event], msgspec.Meta(min_length=1, max_length=MAX_EVENTS)]
 
 
 _event_decoder = msgspec.json.Decoder(_Event)
@@ -107,56 +107,52 @@ class Rejected:
     details: Sequence[Detail]
 
 
-def read_event(raw: bytes, *, at: datetime) -> NewEvent:
-    """Return the event of a body that was received at this time. Raises ValidationFailed with all
-    invalid fields.
-    """
+def read_event(raw: bytes, *, received_at: datetime) -> NewEvent:
+    """Return the event of a body. Raises ValidationFailed with all invalid fields."""
     sent = decode_as(raw, _event_decoder)
-    if sent is not None and (events := _complete([sent], at)):
+    if sent is not None and (events := _complete([sent], received_at)):
         return events[0]
     body = decode(raw)
-    return _judge(body.value, is_suspect=body.is_suspect, at=at)
+    return _read_decoded(body.value, received_at, is_suspect=body.is_suspect)
 
 
-def read_batch(raw: bytes, *, at: datetime) -> Sequence[NewEvent | Rejected]:
-    """Return the events of a body, or what is wrong with each. Raises ValidationFailed if the batch
-    itself is invalid.
-    """
+def read_batch(raw: bytes, *, received_at: datetime) -> Sequence[NewEvent | Rejected]:
+    """Return the events of a body, or what is wrong with each. Raises ValidationFailed for an invalid batch."""
     sent = decode_as(raw, _batch_decoder)
-    if sent is not None and (events := _complete(sent.events, at)):
+    if sent is not None and (events := _complete(sent.events, received_at)):
         return events
     body = decode(raw)
-    return [_judge_one_of_many(event, is_suspect=body.is_suspect, at=at) for event in _events_of(body.value)]
+    return [_read_one_of_many(event, received_at, is_suspect=body.is_suspect) for event in _events_of(body.value)]
 
 
-def _complete(sent: Sequence[_Event], at: datetime) -> list[NewEvent] | None:
-    """Check what the types do not cover, and return the events to store, or None if one of them is
-    invalid.
-    """
+def _complete(sent: Sequence[_Event], received_at: datetime) -> list[NewEvent] | None:
+    """Check what the types do not cover, and return the events to store, or None if one of them is invalid."""
     properties = [{} if event.properties is msgspec.UNSET else event.properties for event in sent]
     ids = [str(uuid7()) if event.id is msgspec.UNSET else event.id for event in sent]
     try:
         msgspec.convert(properties, list[Reserved])
-        moments = [at if event.timestamp is msgspec.UNSET else parse_timestamp(event.timestamp) for event in sent]
+        timestamps = [
+            received_at if event.timestamp is msgspec.UNSET else parse_timestamp(event.timestamp) for event in sent
+        ]
     except ValueError:
         return None
     if not all(map(_is_storable, properties)):
         return None
     return [
-        NewEvent(event_id, event.userId, event.event, moment, at, values)
-        for event, event_id, moment, values in zip(
-            sent, msgspec.convert(ids, list[UUID]), moments, properties, strict=True
+        NewEvent(event_id, event.userId, event.event, timestamp, received_at, values)
+        for event, event_id, timestamp, values in zip(
+            sent, msgspec.convert(ids, list[UUID]), timestamps, properties, strict=True
         )
     ]
 
 
 def _is_storable(properties: Mapping[str, Any]) -> bool:
     try:
-        document = orjson.dumps(properties)
+        as_json = orjson.dumps(properties)
     except orjson.JSONEncodeError:  # an integer beyond 64 bits
         return False
     # They are one level deep in their event.
-    return len(document) <= MAX_BYTES and not (is_maybe_deep(document, 1) and any(defects(properties, depth=1)))
+    return len(as_json) <= MAX_BYTES and not (is_maybe_deep(as_json, 1) and any(defects(properties, depth=1)))
 
 
 def _events_of(batch: Any) -> list[Any]:
@@ -175,39 +171,34 @@ def _events_of(batch: Any) -> list[Any]:
         raise ValidationFailed([Detail("events", DetailCode.INVALID_TYPE, "Must be an array.")])
     if not events:
         raise ValidationFailed([Detail("events", DetailCode.OUT_OF_RANGE, "Must not be empty.")])
-    if len(events) > MOST_EVENTS:
-        message = f"Send at most {MOST_EVENTS:,} events in one batch; these are {len(events):,}."
+    if len(events) > MAX_EVENTS:
+        message = f"Send at most {MAX_EVENTS:,} events in one batch; these are {len(events):,}."
         raise DomainError(ErrorCode.BATCH_TOO_LARGE, message)
     return events
 
 
-def _judge_one_of_many(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent | Rejected:
+def _read_one_of_many(raw: Any, received_at: datetime, *, is_suspect: bool) -> NewEvent | Rejected:
     """Return one event, or what is wrong with it, without affecting the others."""
     try:
-        return _judge(raw, is_suspect=is_suspect, at=at)
+        return _read_decoded(raw, received_at, is_suspect=is_suspect)
     except ValidationFailed as error:
         return Rejected(_own_id(raw), error.details)
 
 
-def _judge(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent:
+def _read_decoded(raw: Any, received_at: datetime, *, is_suspect: bool) -> NewEvent:
     """Return one decoded event. Raises ValidationFailed with all invalid fields."""
-    if is_suspect and (found := [detail for detail, _ in zip(defects(raw), range(_MOST_DETAILS), strict=False)]):
+    if is_suspect and (found := [detail for detail, _ in zip(defects(raw), range(_MAX_DETAILS), strict=False)]):
         raise ValidationFailed(found)
-    event = _accept(raw, at)
-    if event is None:
+    sent = convert(raw, _Event)
+    events = None if sent is None else _complete([sent], received_at)
+    if not events:
         raise ValidationFailed(_explain(raw))
-    return event
+    return events[0]
 
 
 def _own_id(raw: Any) -> str | None:
     sent = raw.get("id") if isinstance(raw, Mapping) else None
     return sent if isinstance(sent, str) and _uuid.fullmatch(sent) else None
-
-
-def _accept(raw: Any, at: datetime) -> NewEvent | None:
-    sent = convert(raw, _Event)
-    events = None if sent is None else _complete([sent], at)
-    return events[0] if events else None
 
 
 def _explain(raw: Any) -> list[Detail]:

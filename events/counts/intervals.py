@@ -1,8 +1,4 @@
-"""The hours and days of a time zone, in quarters of an hour: all clocks have differed by whole
-quarters since 1980.
-
-`events.counts.queries` counts the events in them.
-"""
+"""The hours and days of a time zone, in quarters of an hour: all clocks have differed by whole quarters since 1980."""
 
 from __future__ import annotations
 
@@ -17,8 +13,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from events.counts.storage import QUARTER, quarter_of, start_of
 
-MOST_INTERVALS = 1000
-"""The most intervals that one series may have."""
+MAX_INTERVALS = 1000
+"""In one series."""
 _A_DAY = timedelta(days=1) // QUARTER
 _AN_HOUR = timedelta(hours=1) // QUARTER
 
@@ -32,9 +28,7 @@ class Interval(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive intervals of the same length: the index of the first, its quarter, and the length
-    in quarters.
-    """
+    """Consecutive intervals of the same length: the index of the first, its quarter, and the length in quarters."""
 
     index: int
     start: int
@@ -43,9 +37,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Consecutive whole intervals: the first quarter of each, and the quarter after the last
-    interval.
-    """
+    """Consecutive whole intervals: the first quarter of each, and the quarter after the last interval."""
 
     starts: list[int]
     end: int
@@ -69,9 +61,8 @@ def zone_names() -> frozenset[str]:
 def intervals(interval: Interval, zone: ZoneInfo, first: datetime, last: datetime) -> Intervals:
     """Return the intervals from the one that contains `first` to the one that contains `last`.
 
-    A day is a date of the local calendar, however long. A date that the zone skipped has no
-    interval. An hour is one of the local clock, so the hour that is repeated in autumn appears
-    twice.
+    A day is a date of the local calendar, however long. A date that the zone skipped has no interval. An hour is one of
+    the local clock, so the hour that is repeated in autumn appears twice.
     """
     earliest, latest = quarter_of(first), quarter_of(last)
     # Three days more on both sides, so that the first and the last interval are whole.
@@ -85,8 +76,7 @@ def _starts(interval: Interval, offsets: list[tuple[int, int]]) -> Iterator[int]
     newest = (-1, -1)
     for (start, offset), (end, _) in pairwise(offsets):
         for quarter in (start, *range(start - (start + offset) % size + size, end, size)):
-            # After a change of clocks, an hour is a new one, but a day goes on until the calendar
-            # has a new date.
+            # After a change of clocks, an hour is a new one, but a day goes on until the calendar has a new date.
             local = (0 if interval is Interval.DAY else start, (quarter + offset) // size)
             if local > newest:
                 newest = local
@@ -94,9 +84,7 @@ def _starts(interval: Interval, offsets: list[tuple[int, int]]) -> Iterator[int]
 
 
 def _offsets(zone: ZoneInfo, start: int, end: int) -> list[tuple[int, int]]:
-    """Return pairs of a quarter and the offset from UTC in quarters since then; the last pair marks
-    the end.
-    """
+    """Return pairs of a quarter and the offset from UTC, in quarters, since then. The last pair is the end."""
     offsets = [(start, _offset(zone, start))]
     for day in range(start + _A_DAY, end + _A_DAY, _A_DAY):
         before = offsets[-1][1]
@@ -108,8 +96,6 @@ def _offsets(zone: ZoneInfo, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _offset(zone: ZoneInfo, quarter: int) -> int:
-    """Return the offset from UTC at the end of a quarter: some zones changed clocks a minute after
-    its start.
-    """
+    """Return the offset from UTC at the end of a quarter: some zones changed clocks a minute after its start."""
     ahead = (start_of(quarter + 1) - timedelta(seconds=1)).astimezone(zone).utcoffset()
     return (ahead or timedelta()) // QUARTER

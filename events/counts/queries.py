@@ -17,8 +17,8 @@ from events.counts.intervals import Intervals, Run
 from events.counts.storage import quarter_of
 from events.models import EventCount
 
-MOST_NAMES = 200
-"""The most frequent names, which are counted one by one. All others are counted together."""
+MAX_NAMES = 200
+"""So many of the most frequent names are counted one by one, and all others together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +34,41 @@ class Occurrences:
 
 
 @dataclass(frozen=True, slots=True)
-class EventCounts:
+class CountSeries:
     """The numbers in all intervals together, and in each of them."""
 
     overall: Occurrences
     series: Sequence[Occurrences]
 
 
-def count_events(environment: Environment, intervals: Intervals, *, name: str | None = None) -> EventCounts:
+def count_events(environment: Environment, intervals: Intervals, *, name: str | None = None) -> CountSeries:
     """Count the events of an environment, or those of one name, in each interval."""
     rows = EventCount.objects.filter(environment=environment)
     rows = rows.filter(quarter__gte=intervals.starts[0], quarter__lt=intervals.end)
     if name is not None:
         rows = rows.filter(name=name)
-    counted: list[Counter[str | None]] = [Counter() for _ in intervals.starts]
+    by_interval: list[Counter[str | None]] = [Counter() for _ in intervals.starts]
     for index, listed_name, count in _sums(rows, intervals.runs):
-        counted[index][listed_name] = int(count)  # PostgreSQL returns sums of large integers as decimals
-    overall = sum(counted, Counter[str | None]())
-    return EventCounts(_occurrences(overall), [_occurrences(counts) for counts in counted])
+        by_interval[index][listed_name] = int(count)  # PostgreSQL returns sums of large integers as decimals
+    overall = sum(by_interval, Counter[str | None]())
+    return CountSeries(_occurrences(overall), [_occurrences(counts) for counts in by_interval])
 
 
 def missing_names(environment: Environment, names: Iterable[str]) -> set[str]:
     """Return the names of which the environment has no event, with one query."""
-    wanted = sorted({*names})
-    if not wanted:
+    sought = sorted({*names})
+    if not sought:
         return set()
     # One search of the primary key for each name, however many rows a name has.
     counted = EventCount.objects.filter(environment=environment, name=OuterRef("name"), count__gt=0)
-    return {*rows_with(EventCount, "name", wanted).exclude(Exists(counted)).values_list("name", flat=True)}
+    return {*rows_with(EventCount, "name", sought).exclude(Exists(counted)).values_list("name", flat=True)}
 
 
 def frequent_names(environment: Environment, since: datetime) -> list[str]:
     """Return the names of the most frequent events since then, in alphabetical order."""
     rows = EventCount.objects.filter(environment=environment, quarter__gte=quarter_of(since))
     sums = rows.values("name").annotate(sum=Sum("count")).filter(sum__gt=0).order_by("-sum", "name")
-    return sorted(sums.values_list("name", flat=True)[:MOST_NAMES])
+    return sorted(sums.values_list("name", flat=True)[:MAX_NAMES])
 
 
 def _sums(rows: QuerySet[EventCount], runs: Sequence[Run]) -> QuerySet[EventCount, tuple[Any, ...]]:
@@ -76,7 +76,7 @@ def _sums(rows: QuerySet[EventCount], runs: Sequence[Run]) -> QuerySet[EventCoun
 
     It is one statement, so that all sums are of the same state.
     """
-    frequent = rows.values("name").annotate(sum=Sum("count")).order_by("-sum", "name").values("name")[:MOST_NAMES]
+    frequent = rows.values("name").annotate(sum=Sum("count")).order_by("-sum", "name").values("name")[:MAX_NAMES]
     listed_name = Case(When(name__in=frequent, then=F("name")), output_field=CharField())
     sums = (
         rows.annotate(index=_index(runs), listed_name=listed_name)
@@ -97,10 +97,5 @@ def _index(runs: Sequence[Run]) -> Expression:
 
 def _occurrences(counts: Counter[str | None]) -> Occurrences:
     """Names with the same count are in alphabetical order."""
-    ordered = sorted(((name, count) for name, count in counts.items() if name is not None), key=_most_frequent_first)
-    return Occurrences(dict(ordered), counts[None])
-
-
-def _most_frequent_first(counted: tuple[str, int]) -> tuple[int, str]:
-    name, count = counted
-    return -count, name
+    named = ((name, count) for name, count in counts.items() if name is not None)
+    return Occurrences(dict(sorted(named, key=lambda item: (-item[1], item[0]))), counts[None])

@@ -22,11 +22,11 @@ WATCHED = timedelta(days=7)
 """How long before its last event the pauses of an event are measured."""
 PATIENCE = 3
 """How many of its own longest pauses an event may be silent."""
-LEAST_SILENCE = timedelta(hours=2)
+MIN_SILENCE = timedelta(hours=2)
 
 HOURS_WATCHED = WATCHED // timedelta(hours=1)
 _AN_HOUR = timedelta(hours=1) // QUARTER
-_MOST_UNSTEADY = HOURS_WATCHED // 2
+_MAX_UNSTEADY_HOURS = HOURS_WATCHED // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ def stopped_events(environment: Environment, names: Iterable[str], now: datetime
     """Return which of the names were received steadily and have stopped, with one query.
 
     An event was received steadily if most hours of the seven days up to its last one had some. It has stopped if it
-    has been silent for more than `LEAST_SILENCE`, and for more than three times its longest pause in these days.
+    has been silent for more than `MIN_SILENCE`, and for more than three times its longest pause in these days.
     """
-    wanted = sorted({*names})
-    if not wanted:
+    sought = sorted({*names})
+    if not sought:
         return {}
     current = quarter_of(now)
     found = {}
-    for name, last, quarters in _silent_events(environment, wanted, current):
+    for name, last, quarters in _silent_events(environment, sought, current):
         hours = {(last - quarter) // _AN_HOUR for quarter in quarters}
         longest_pause = max((after - before for before, after in pairwise(sorted(quarters))), default=0)
-        if len(hours) > _MOST_UNSTEADY and current - last > PATIENCE * longest_pause:
+        if len(hours) > _MAX_UNSTEADY_HOURS and current - last > PATIENCE * longest_pause:
             found[name] = Stopped(start_of(last + 1), len(hours), longest_pause * QUARTER)
     return found
 
@@ -72,9 +72,7 @@ def _silent_events(
     of_name = EventCount.objects.filter(environment=environment, name=OuterRef("name"))
     last = of_name.filter(quarter__lte=current, count__gt=0).order_by("-quarter").values("quarter")[:1]
     latest = rows_with(EventCount, "name", names).values("name").annotate(quarter=Subquery(last))
-    silent = rows_of(EventCount, select_of(latest), is_fenced=True).filter(
-        quarter__lt=current - LEAST_SILENCE // QUARTER
-    )
+    silent = rows_of(EventCount, select_of(latest), is_fenced=True).filter(quarter__lt=current - MIN_SILENCE // QUARTER)
     watched = of_name.filter(quarter__gt=OuterRef("quarter") - WATCHED // QUARTER, quarter__lte=OuterRef("quarter"))
     quarters = watched.values("quarter").annotate(sum=Sum("count")).filter(sum__gt=0).values("quarter")
     return silent.values_list("name", "quarter", ListOf(quarters))

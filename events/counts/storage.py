@@ -1,8 +1,4 @@
-"""Writing the counts of events by name and quarter of an hour, in the transactions that change the
-events.
-
-`events.counts.queries` reads them.
-"""
+"""Writing the counts of events by name and quarter of an hour, in the transactions that change the events."""
 
 from __future__ import annotations
 
@@ -22,20 +18,21 @@ QUARTER = timedelta(minutes=15)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = QUARTER // timedelta(seconds=1)
 _A_DAY = timedelta(days=1) // QUARTER
-_SETTLED = timedelta(hours=1)
+_MERGED_AFTER = timedelta(hours=1)
 """Older quarters get few new events, so their stripes are merged."""
 _STRIPES = 16
 _ROWS_A_TRANSACTION = 10_000
 
-Counts = Mapping[tuple[int, str, int], int]
-"""By the id of an environment, the name of the event, and the quarter."""
+CountKey = tuple[int, str, int]
+"""The id of an environment, the name of the event, and the quarter."""
+Counts = Mapping[CountKey, int]
 
 _UNIQUE = ("environment_id", "name", "quarter", "stripe")
 
 
-def quarter_of(moment: datetime) -> int:
+def quarter_of(timestamp: datetime) -> int:
     """Return the number of quarters of an hour since 1970 began in UTC."""
-    since = moment - _EPOCH
+    since = timestamp - _EPOCH
     # A third of the time of `since // QUARTER`.
     return since.days * _A_DAY + since.seconds // _SECONDS
 
@@ -48,24 +45,21 @@ def start_of(quarter: int) -> datetime:
 def add_counts(counts: Counts) -> None:
     """Add to the stored counts, in the caller's transaction. Negative numbers subtract.
 
-    Call it last, because the rows stay locked until the transaction ends. The stripe is random, so
-    that transactions mostly lock different rows. SQLite has one writer at a time, and needs one
-    stripe.
+    Call it last, because the rows stay locked until the transaction ends. The stripe is random, so that transactions
+    mostly lock different rows. SQLite has one writer at a time, and needs one stripe.
     """
     _add(counts, random.randrange(_STRIPES) if connection.vendor == "postgresql" else 0)  # noqa: S311 (no secret)
 
 
 def _add(counts: Counts, stripe: int) -> None:
     # Sorted, so that two transactions lock common rows in the same order.
-    rows = [(*name_and_quarter, stripe, count) for name_and_quarter, count in sorted(counts.items())]
+    rows = [(*key, stripe, count) for key, count in sorted(counts.items())]
     insert(EventCount, (*_UNIQUE, "count"), rows, adding(EventCount, _UNIQUE, ["count"]))
 
 
 def merge_stripes(now: datetime) -> str:
-    """Merge the stripes of past hours and delete rows of 0, in short transactions, and return a
-    report.
-    """
-    until = quarter_of(now - _SETTLED)
+    """Merge the stripes of past hours and delete rows of 0, in short transactions, and return a report."""
+    until = quarter_of(now - _MERGED_AFTER)
     # Twice, because merged rows may add up to 0.
     return f"merged {sum(_merge(until)) + sum(_merge(until)):,} rows of past hours"
 
@@ -80,9 +74,9 @@ def _merge(until: int) -> Iterator[int]:
     while merged == _ROWS_A_TRANSACTION:
         with transaction.atomic():
             deleted = delete_returning(rows[:merged], "environment", "name", "quarter", "count", skip_locked=True)
-            counts: Counter[tuple[int, str, int]] = Counter()
-            for *name_and_quarter, count in deleted:
-                counts[tuple(name_and_quarter)] += count
+            counts = Counter[CountKey]()
+            for environment_id, name, quarter, count in deleted:
+                counts[environment_id, name, quarter] += count
             _add({key: count for key, count in counts.items() if count}, stripe=0)
         merged = len(deleted)
         yield merged

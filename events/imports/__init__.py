@@ -1,3 +1,1 @@
-"""Importing history from files. A file is read twice: first to validate all records, then to write
-them.
-"""
+"""Importing files. A file is read twice: first to validate all records, then to write them."""

@@ -23,7 +23,7 @@ from config.database.engines import is_distributed
 from config.database.outages import is_outage
 from config.models import Change, Environment
 from config.timestamps import format_timestamp
-from events.admin.stopped import describe_stopped
+from events.admin.descriptions import describe_stopped
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.panel import build_panel, days_left
 from experiments.metrics.definition import definition_of, stopped

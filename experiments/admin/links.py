@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from config.admin.navigation import may_view
-from events.admin.named import address_of_event
+from events.admin.name_page import address_of_event
 from experiments.models import Experiment, Metric
 from flags.models import Flag
 

@@ -23,11 +23,11 @@ from config.change_log.sentences import kind_words
 from config.documents import Document, is_same
 from config.models import Environment
 from config.slugs import NAME_LENGTH
-from events.admin.named import address_of_event
-from events.admin.stopped import RULE, describe_stopped
+from events.admin.descriptions import STOPPED_RULE, describe_stopped
+from events.admin.name_page import address_of_event
 from events.counts.queries import frequent_names, missing_names
 from events.counts.stopped import Stopped
-from events.queries.seen_properties import seen_properties
+from events.queries import newest_events
 from experiments.admin.change_words import METRIC_WORDS
 from experiments.admin.metric_form import DENOMINATOR_FIELDS, MetricForm, denominator_of, loaded_denominator
 from experiments.admin.words import describe_definition, describe_margin
@@ -197,7 +197,7 @@ class MetricAdmin(DomainAdmin):
         return {
             "events": links if may_view(request, "events.event") else [],
             "warning": _warn(definition, missing, has_stopped, environment),
-            "rule": RULE if has_stopped else "",
+            "rule": STOPPED_RULE if has_stopped else "",
         }
 
     def get_urls(self) -> list[Any]:
@@ -210,7 +210,7 @@ class MetricAdmin(DomainAdmin):
         name, environment = request.GET.get("name", ""), current_environment(request)
         if not 0 < len(name) <= NAME_LENGTH or "\0" in name:
             return JsonResponse({"isReceived": False, "properties": []})
-        properties = [{"name": seen.name, "kind": seen.kind} for seen in seen_properties(environment, name)]
+        properties = [{"name": seen.name, "kind": seen.kind} for seen in newest_events(environment, name).properties]
         is_received = bool(properties) or not missing_names(environment, [name])
         return JsonResponse({"isReceived": is_received, "properties": properties})
 

@@ -27,7 +27,7 @@ from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from config.slugs import NAME_LENGTH
 from events.models import Event
-from events.removal.erasure import erase_user
+from events.removal import erase_user
 from experiments.admin.user_parts import (
     STATES,
     attributes_to_ask_for,

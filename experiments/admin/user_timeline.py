@@ -15,8 +15,8 @@ from config.admin.template_filters import format_local
 from config.database.expressions import after
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
-from events.admin.named import address_of
-from events.admin.properties import describe_properties
+from events.admin.descriptions import describe_properties
+from events.admin.name_page import address_of
 from events.models import Event
 from experiments.models import Exposure
 

@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
-from events.admin.named import EventUse
-from events.admin.named import asking_for_uses as asking_for_uses_of_event
+from events.admin.name_page import EventUse
+from events.admin.name_page import asking_for_uses as asking_for_uses_of_event
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.words import describe_definition
 from experiments.metrics.changes import uses_of

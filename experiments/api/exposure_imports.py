@@ -16,9 +16,8 @@ from config.api.serializers import ObjectField, StrictSerializer, TextField, Tim
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.slugs import NAME_LENGTH
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
-from events.imports.files import File
-from events.imports.records import Columns, message_of
-from events.imports.running import Import, Problems
+from events.imports.files import Columns, File, message_of
+from events.imports.importing import Import, Problems
 from experiments.exposures.recording import record_imported
 from experiments.exposures.reports import Report
 from experiments.models import Experiment

@@ -23,7 +23,7 @@ from config.monitoring import metrics
 from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
-from events.recording.rows import NewEvent, stored
+from events.recording import NewEvent, find_stored_events
 from experiments.exposures.attributes import attributes_in, storable_attributes
 from experiments.exposures.reports import Report, Reports, ReportsByUser, store_reports
 from experiments.exposures.storage import ExposureRow, StoredVariant, insert_assigned, read_variants
@@ -289,7 +289,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         else:
             reports.add_seen(variant, counted_at)
     if doubted:
-        stored(doubted).update(is_doubted=True)
+        find_stored_events(doubted).update(is_doubted=True)
     by_experiment = {experiment.pk: dict(sorted(by_user.items())) for experiment, by_user in reported.items()}
     return dict(sorted(by_experiment.items()))
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from config.database.consistent_reads import read_consistently
 from config.database.planning import planned
 from config.documents import Document
-from events.removal.batches import format_count
+from events.removal import format_count
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
 from experiments.metrics.definition import Definition, definitions_of, never_received
 from experiments.models import AnalysisMethod, Experiment, ResultState, Status

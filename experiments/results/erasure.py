@@ -15,8 +15,7 @@ from config.models import Environment
 from config.snapshot import signal_file
 from config.timestamps import floor_to_second
 from events.models import Event
-from events.removal.erasure import ChangedExperiment, Erased
-from events.removal.retention import Hold
+from events.removal import ChangedExperiment, Erased, Hold
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
 from experiments.models import Experiment, Exposure, ResultState, StoredOutcome, UserValue
 from experiments.models.locks import lock_for_deletion, lock_results

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from config.database.locks import lock_environment
 from config.database.planning import WITHOUT_JIT, planned
-from events.removal.batches import format_count
+from events.removal import format_count
 from experiments.models import Experiment, Exposure, Status
 from experiments.models.locks import lock_for_deletion, lock_results
 from experiments.results.fixed_reading import forget_open_reading

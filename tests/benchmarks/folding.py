@@ -91,8 +91,11 @@ def start_experiments(production: Any) -> list[Any]:
 
 def record_events(production: Any, users: list[str], first: int) -> None:
     """Record a batch, with an event of another user each."""
-    from events.recording.ingest import new_id, record  # noqa: PLC0415
-    from events.recording.rows import NewEvent  # noqa: PLC0415
+    from events.recording import (  # noqa: PLC0415
+        NewEvent,
+        new_id,
+        record,
+    )
 
     events = []
     for number in range(first, first + A_BATCH):

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from config.access.environments import create_environment
 from config.models import Environment
 from config.slugs import KEY_LENGTH, NAME_LENGTH
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from tests.browser.accessibility import complaints

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.models import Experiment
 from tests.browser.conftest import Visit
 from tests.conftest import NOON

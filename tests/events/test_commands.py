@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from config.database.locks import advisory_lock
 from config.models import Environment
 from events.models import Event
-from events.removal.retention import LOCK
+from events.removal import PURGE_LOCK
 from tests.conftest import NOON
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -150,7 +150,7 @@ class TestPurgeEvents:
     @pytest.mark.django_db(transaction=True)
     def test_purge_events__while_another_is_under_way__is_refused_and_a_dry_run_is_not(self):
         EventFactory(environment=Environment.objects.default())
-        with advisory_lock(LOCK):
+        with advisory_lock(PURGE_LOCK):
             with pytest.raises(CommandError, match=r"^Another purge is running, so this one did nothing\.$"):
                 run("purge_events", "--before", "2026-02-01")
             assert Event.objects.count() == 1

@@ -9,8 +9,7 @@ from django.db import transaction
 
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
-from events.removal.batches import format_count
-from events.removal.erasure import Erased, erase_user
+from events.removal import Erased, erase_user, format_count
 
 
 class Command(OperatorCommand):

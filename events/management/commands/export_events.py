@@ -16,8 +16,8 @@ from tqdm import tqdm
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from events.api.filters import PROPERTY, EventFilter
+from events.exports import FORMATS, Format, Page, pages, write
 from events.models import Event, EventQuerySet
-from events.queries.exports import FORMS, Form, Page, pages, write
 
 STANDARD = "-"
 _OPTIONS = {
@@ -35,12 +35,12 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
-        parser.add_argument("--event", dest="event", type=_text, help="only events with this name")
-        parser.add_argument("--user", dest="userId", type=_text, help="only events of this user")
+        parser.add_argument("--event", dest="event", type=_not_empty, help="only events with this name")
+        parser.add_argument("--user", dest="userId", type=_not_empty, help="only events of this user")
         parser.add_argument(
-            "--experiment", dest="experimentId", type=_text, help="only events of this experiment, by id or key"
+            "--experiment", dest="experimentId", type=_not_empty, help="only events of this experiment, by id or key"
         )
-        parser.add_argument("--variant", dest="variant", type=_text, help="only events with this variant")
+        parser.add_argument("--variant", dest="variant", type=_not_empty, help="only events with this variant")
         parser.add_argument(
             "--property",
             dest="properties",
@@ -50,17 +50,19 @@ class Command(OperatorCommand):
             metavar="NAME=VALUE",
             help="only events with this property; needs --event or --user, and may be repeated",
         )
-        parser.add_argument("--from", dest="from", type=_text, help="only events at or after this time or day")
-        parser.add_argument("--to", dest="to", type=_text, help="only events up to this time, or the end of this day")
-        parser.add_argument("--format", choices=FORMS, help="default: by the name of the file, or else ndjson")
+        parser.add_argument("--from", dest="from", type=_not_empty, help="only events at or after this time or day")
+        parser.add_argument(
+            "--to", dest="to", type=_not_empty, help="only events up to this time, or the end of this day"
+        )
+        parser.add_argument("--format", choices=FORMATS, help="default: by the name of the file, or else ndjson")
         parser.add_argument("--output", default=STANDARD, help="the file to write (default: stdout)")
 
     def handle(self, *, environment: str | None, output: str, **options: Any) -> None:
-        form = FORMS[options["format"] or _form_of(output)]
+        file_format = FORMATS[options["format"] or _format_of(output)]
         events = _find(find_environment(environment), options)
         try:
             with _opened(output) as file:
-                self._write(events, form, file, is_shown=output != STANDARD)
+                self._write(events, file_format, file, is_shown=output != STANDARD)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -69,9 +71,9 @@ class Command(OperatorCommand):
             left = "the export is incomplete" if output == STANDARD else f"{output} was not written"
             raise CommandError(f"The database failed, so {left}: {error}") from error
 
-    def _write(self, events: EventQuerySet, form: Form, file: IO[bytes], *, is_shown: bool) -> None:
+    def _write(self, events: EventQuerySet, file_format: Format, file: IO[bytes], *, is_shown: bool) -> None:
         with tqdm(desc="Export", unit=" events", disable=None if is_shown else True) as bar:
-            for piece in write(_counted(pages(events), bar), form):
+            for piece in write(_counting(pages(events), bar), file_format):
                 file.write(piece)
         file.flush()
 
@@ -89,9 +91,9 @@ def _find(environment: Environment, options: dict[str, Any]) -> EventQuerySet:
     raise CommandError(f"{_OPTIONS.get(name, '--property')}: {message}")
 
 
-def _form_of(output: str) -> str:
+def _format_of(output: str) -> str:
     ending = Path(output).suffix.removeprefix(".")
-    return ending if ending in FORMS else "ndjson"
+    return ending if ending in FORMATS else "ndjson"
 
 
 def _name(output: str) -> str:
@@ -118,24 +120,24 @@ def _opened(output: str) -> Iterator[IO[bytes]]:
             unfinished.unlink(missing_ok=True)
 
 
-def _counted(pages: Iterable[Page], bar: Any) -> Iterator[Page]:
+def _counting(pages: Iterable[Page], bar: Any) -> Iterator[Page]:
     for page in pages:
         yield page
         bar.update(len(page))
 
 
-def _text(text: str) -> str:
+def _not_empty(value: str) -> str:
     try:
-        text.encode()
+        value.encode()
     except UnicodeEncodeError:
         raise ArgumentTypeError("must be UTF-8") from None
-    if not text:
+    if not value:
         raise ArgumentTypeError("must not be empty")
-    return text
+    return value
 
 
-def _property(text: str) -> tuple[str, str]:
-    name, equals, value = _text(text).partition("=")
+def _property(argument: str) -> tuple[str, str]:
+    name, equals, value = _not_empty(argument).partition("=")
     if not (equals and value):
         raise ArgumentTypeError("must be a name and a value, such as plan=pro")
     return name, value

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.management.operator import OperatorCommand, find_environment
-from events.queries.parquet import days_to_write, write_day
+from events.exports import days_to_write, write_day
 
 
 class Command(OperatorCommand):
@@ -27,11 +27,11 @@ class Command(OperatorCommand):
     def handle(self, *, folder: Path, environment: str | None, again: int, **_: Any) -> None:
         if importlib.util.find_spec("pyarrow") is None:
             raise CommandError("This needs the package pyarrow: run `.venv/bin/pip install pyarrow`.")
-        of = find_environment(environment)
+        exported = find_environment(environment)
         today = timezone.now().astimezone(UTC).date()
-        for day in days_to_write(of, folder, today, again):
+        for day in days_to_write(exported, folder, today, again):
             try:
-                number = write_day(of, folder, day)
+                number = write_day(exported, folder, day)
             except OSError as error:
                 raise CommandError(f"{error.filename or folder}: {error.strerror or error}.") from error
             self.stdout.write(f"{day:%Y-%m-%d}: {number:,} events")

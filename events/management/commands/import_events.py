@@ -8,22 +8,22 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from config.management.operator import find_environment
-from events.imports.command import ImportCommand, were
-from events.imports.history import import_events
-from events.recording.ingest import Outcome
-from events.removal.batches import format_count
+from events.imports.event_files import import_events
+from events.management.import_command import ImportCommand, were
+from events.recording import Outcome
+from events.removal import format_count
 
 
 class Command(ImportCommand):
     help = "Store the events of a file: all, or none if a line is invalid. Importing a file again stores nothing twice."
 
     def handle(self, *, file: str, environment: str | None, skip_invalid: bool, **options: Any) -> None:
-        target, at = find_environment(environment), timezone.now()
+        target, now = find_environment(environment), timezone.now()
         imported = self.import_file(
             file,
             options["format"],
             lambda opened, on_progress: import_events(
-                opened, target, at=at, skips_invalid=skip_invalid, on_progress=on_progress
+                opened, target, received_at=now, skips_invalid=skip_invalid, on_progress=on_progress
             ),
         )
         self.report_skipped(imported.problems)

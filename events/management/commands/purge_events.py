@@ -14,12 +14,10 @@ from config.database.locks import advisory_lock
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from config.timestamps import parse_timestamp
-from events.removal.retention import LOCK, Plan, plan_purge, purge, report
+from events.removal import PURGE_LOCK, Plan, plan_purge, purge, report
 
-_LEAST_AGE = timedelta(minutes=1)
-"""An experiment holds its events only once its start is committed, shortly after the time of the
-start.
-"""
+_MIN_AGE = timedelta(minutes=1)
+"""An experiment holds its events only once its start is committed, shortly after the time of the start."""
 
 
 class Command(OperatorCommand):
@@ -33,15 +31,15 @@ class Command(OperatorCommand):
         parser.add_argument("--dry-run", action="store_true", help="report what would be deleted, and delete nothing")
 
     def handle(self, *, before: str, environment: str | None, dry_run: bool, **_: Any) -> None:
-        moment = _read_moment(before)
+        limit = _read_time(before)
         environments = list(Environment.objects.all()) if environment is None else [find_environment(environment)]
         if dry_run:
-            self._show([plan_purge(target, moment) for target in environments])
+            self._show([plan_purge(target, limit) for target in environments])
             return
-        with advisory_lock(LOCK) as is_ours:
+        with advisory_lock(PURGE_LOCK) as is_ours:
             if not is_ours:
                 raise CommandError("Another purge is running, so this one did nothing.")
-            self._purge([plan_purge(target, moment) for target in environments])
+            self._purge([plan_purge(target, limit) for target in environments])
 
     def _show(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
@@ -61,12 +59,12 @@ class Command(OperatorCommand):
             self.stdout.write(f"{plan.environment.key}: {obstacle}")
 
 
-def _read_moment(text: str) -> datetime:
+def _read_time(before: str) -> datetime:
     try:
-        moment = parse_timestamp(text)
+        limit = parse_timestamp(before)
     except ValueError:
-        message = f"Cannot read {text!r}; --before takes a day such as 2026-01-31 or a time in ISO 8601."
+        message = f"Cannot read {before!r}; --before takes a day such as 2026-01-31 or a time in ISO 8601."
         raise CommandError(message) from None
-    if moment > timezone.now() - _LEAST_AGE:
+    if limit > timezone.now() - _MIN_AGE:
         raise CommandError("--before must be at least one minute in the past.")
-    return moment
+    return limit

@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from config.management.operator import find_environment
-from events.imports.command import ImportCommand, were
-from events.removal.batches import format_count
+from events.management.import_command import ImportCommand, were
+from events.removal import format_count
 from experiments.api.exposure_imports import import_exposures
 from experiments.models.documents import get_experiment
 

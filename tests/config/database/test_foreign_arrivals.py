@@ -18,8 +18,7 @@ from config.database.commit_order import (
 from config.database.distribution import spread
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, new_id, record
 from tests.conftest import NOON
 from tests.threads import SECONDS, Gate, Threads
 

@@ -87,5 +87,5 @@ def test_row_locks__of_the_whole_code__are_taken_through_the_modules_of_locks() 
         # These three never wait, or lock rows that no other transaction locks together with others.
         "config/webhooks/outbox.py",
         "events/counts/storage.py",
-        "events/removal/batches.py",
+        "events/removal.py",
     }

@@ -12,9 +12,8 @@ from django.db import connection, transaction
 from config.database.two_phases import commit_in_two_phases
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import new_id, record_one
-from events.recording.rows import NewEvent
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record_one
+from events.removal import erase_user
 from tests.conftest import NOON
 
 pytestmark = [pytest.mark.distributed, pytest.mark.django_db(transaction=True)]

@@ -10,9 +10,8 @@ import pytest
 import time_machine
 
 from config.models import Environment
-from events.counts.queries import MOST_NAMES
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
+from events.counts.queries import MAX_NAMES
+from events.recording import NewEvent, new_id, record
 from tests.answers import data, error
 from tests.conftest import NOON
 
@@ -160,10 +159,10 @@ def test_counts__nothing_happened__is_every_interval_empty(api: Any) -> None:
 
 
 def test_counts__as_many_names_as_are_reported__have_no_other(api: Any, production: Environment) -> None:
-    for at in range(MOST_NAMES):
+    for at in range(MAX_NAMES):
         happen(production, f"name {at}", NOON)
     found = data(api.get(PATH, {"from": "2026-01-30"}))
-    assert (found["total"], len(found["events"])) == (MOST_NAMES, MOST_NAMES)
+    assert (found["total"], len(found["events"])) == (MAX_NAMES, MAX_NAMES)
     assert "other" not in found
 
 
@@ -171,26 +170,26 @@ def test_counts__more_names_than_are_reported__are_summed_up_beside_the_most_fre
     api: Any, production: Environment
 ) -> None:
     happen(production, "other", *[NOON] * 5)  # a name that is as good as any
-    for at in range(MOST_NAMES - 1):
+    for at in range(MAX_NAMES - 1):
         happen(production, f"name {at:03}", NOON, NOON - DAY)
     for at in range(3):
         happen(production, f"rare {at}", NOON)
     found = data(api.get(PATH, {"from": "2026-01-29"}))
-    assert (found["total"], found["other"], len(found["events"])) == (5 + 2 * (MOST_NAMES - 1) + 3, 3, MOST_NAMES)
+    assert (found["total"], found["other"], len(found["events"])) == (5 + 2 * (MAX_NAMES - 1) + 3, 3, MAX_NAMES)
     assert found["events"][:2] == [{"event": "other", "count": 5}, {"event": "name 000", "count": 2}]
     assert [each["other"] for each in found["series"]] == [0, 0, 3]
     assert found["series"][2]["counts"]["other"] == 5
-    assert sum(found["series"][1]["counts"].values()) == MOST_NAMES - 1
+    assert sum(found["series"][1]["counts"].values()) == MAX_NAMES - 1
 
 
 def test_counts__name_that_is_reported_because_of_another_day__is_reported_by_name_everywhere(
     api: Any, production: Environment
 ) -> None:
-    for at in range(MOST_NAMES + 1):
+    for at in range(MAX_NAMES + 1):
         happen(production, f"name {at:03}", NOON, NOON)
-    happen(production, f"name {MOST_NAMES}", NOON - DAY)
+    happen(production, f"name {MAX_NAMES}", NOON - DAY)
     found = data(api.get(PATH, {"from": "2026-01-30"}))
-    assert found["series"][0]["counts"] == {f"name {MOST_NAMES}": 1}
+    assert found["series"][0]["counts"] == {f"name {MAX_NAMES}": 1}
     assert found["other"] == 2
 
 

@@ -19,12 +19,11 @@ from config.models import Environment
 from events.api.filters import EventFilter
 from events.expressions import PropertyIs
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, new_id, record
 from tests.answers import data, error
 from tests.cases import undone
 from tests.conftest import NOON
-from tests.events.test_admin import explain, store
+from tests.events.admin.test_events import explain, store
 from tests.factories import ExperimentFactory
 
 # --- experiments and variants ----------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from config.api.bodies import MAX_DEPTH, defects
 from config.errors import DomainError, ValidationFailed
 from config.timestamps import format_timestamp, parse_timestamp
 from events.api import inputs
-from events.api.event_serializers import BatchSerializer
-from events.api.inputs import MOST_EVENTS, EventSerializer, Rejected, read_batch, read_event
+from events.api.event_views import BatchSerializer
+from events.api.inputs import MAX_EVENTS, EventSerializer, Rejected, read_batch, read_event
 from events.properties import MAX_BYTES, property_defects
-from events.recording.rows import NewEvent
+from events.recording import NewEvent
 from tests.config.api.test_schema import ANYTHING, TEXTS, objects, validator
 from tests.conftest import NOON
 from tests.openapi import schemas
@@ -52,7 +52,7 @@ BATCH_VALIDATOR = validator(schemas()["BatchRequest"])
 
 def is_read(event: Any) -> bool:
     try:
-        read_event(json.dumps(event).encode(), at=NOON)
+        read_event(json.dumps(event).encode(), received_at=NOON)
     except ValidationFailed:
         return False
     return True
@@ -99,11 +99,11 @@ def test_event__of_any_shape__is_accepted_by_struct_serializer_and_schema_alike(
 @settings(max_examples=200)
 @given(st.lists(EVENTS, min_size=1, max_size=5))
 def test_batch__of_any_events__reads_each_as_it_would_be_read_alone(events: list[Any]) -> None:
-    found = read_batch(json.dumps({"events": events}).encode(), at=NOON)
+    found = read_batch(json.dumps({"events": events}).encode(), received_at=NOON)
     assert [isinstance(each, NewEvent) for each in found] == [is_read(event) for event in events]
     for sent, read in zip(events, found, strict=True):
         if isinstance(read, NewEvent):
-            alone = read_event(json.dumps(sent).encode(), at=NOON)
+            alone = read_event(json.dumps(sent).encode(), received_at=NOON)
             assert (read.user_id, read.name, read.timestamp, read.received_at, read.properties) == (
                 (alone.user_id, alone.name, alone.timestamp, alone.received_at, alone.properties)
             )
@@ -112,13 +112,13 @@ def test_batch__of_any_events__reads_each_as_it_would_be_read_alone(events: list
 
 @settings(max_examples=200)
 @given(objects({"events": st.lists(EVENTS, max_size=3) | ANYTHING}) | ANYTHING)
-@example({"events": [EVENT] * MOST_EVENTS})
-@example({"events": [EVENT] * (MOST_EVENTS + 1)})
+@example({"events": [EVENT] * MAX_EVENTS})
+@example({"events": [EVENT] * (MAX_EVENTS + 1)})
 @example({"events": []})
 def test_batch__of_any_shape__is_one_for_struct_serializer_and_schema_alike(batch: Any) -> None:
     def is_read_as_one() -> bool:
         try:
-            found = read_batch(json.dumps(batch).encode(), at=NOON)
+            found = read_batch(json.dumps(batch).encode(), received_at=NOON)
         except DomainError:
             return False
         return not any(isinstance(each, Rejected) for each in found)
@@ -162,7 +162,7 @@ GOOD = [
 @pytest.mark.usefixtures("_no_second_look")
 @pytest.mark.parametrize("is_escaped", [True, False])
 def test_batch__all_good__is_read_in_one_pass(is_escaped: bool) -> None:
-    found = read_batch(json.dumps({"events": GOOD * 100}, ensure_ascii=is_escaped, indent=1).encode(), at=NOON)
+    found = read_batch(json.dumps({"events": GOOD * 100}, ensure_ascii=is_escaped, indent=1).encode(), received_at=NOON)
     for event, read in zip(GOOD * 100, found, strict=True):
         assert isinstance(read, NewEvent)
         assert (read.name, read.user_id, read.properties) == (
@@ -174,7 +174,7 @@ def test_batch__all_good__is_read_in_one_pass(is_escaped: bool) -> None:
 @pytest.mark.usefixtures("_no_second_look")
 def test_event__good__is_read_in_one_pass() -> None:
     for event in GOOD:
-        assert read_event(json.dumps(event).encode(), at=NOON).name == event["event"], event
+        assert read_event(json.dumps(event).encode(), received_at=NOON).name == event["event"], event
 
 
 # --- depth and size --------------------------------------------------------------------------------------------------
@@ -193,13 +193,13 @@ def test_event__as_deep_as_may_be__is_read_and_one_level_more_is_refused(in_obje
     good, bad = ({**EVENT, "properties": nested(MAX_DEPTH + more, in_objects=in_objects)} for more in (-1, 0))
     assert is_read(good)
     assert not is_read(bad)
-    of_batch = read_batch(json.dumps({"events": [good, bad, EVENT]}).encode(), at=NOON)
+    of_batch = read_batch(json.dumps({"events": [good, bad, EVENT]}).encode(), received_at=NOON)
     assert [type(each) for each in of_batch] == [NewEvent, Rejected, NewEvent]
-    assert isinstance(read_batch(json.dumps({"events": [good] * 9}).encode(), at=NOON)[8], NewEvent)
+    assert isinstance(read_batch(json.dumps({"events": [good] * 9}).encode(), received_at=NOON)[8], NewEvent)
 
 
 def test_event__of_a_byte_too_much__is_refused_alone() -> None:
     large = {**EVENT, "properties": {"text": "x" * (MAX_BYTES - len('{"text":""}') + 1)}}
     assert not is_read(large)
-    found = read_batch(json.dumps({"events": [large, EVENT]}).encode(), at=NOON)
+    found = read_batch(json.dumps({"events": [large, EVENT]}).encode(), received_at=NOON)
     assert [type(each) for each in found] == [Rejected, NewEvent]

@@ -19,15 +19,13 @@ from psycopg.errors import DeadlockDetected
 
 from config.database.engines import is_distributed
 from config.models import Environment
+from events import removal
 from events.counts.intervals import Interval, intervals
 from events.counts.queries import count_events
 from events.counts.storage import merge_stripes, quarter_of, start_of
 from events.models import Event, EventCount
-from events.recording.ingest import new_id, record, record_one
-from events.recording.rows import NewEvent
-from events.removal import batches
-from events.removal.erasure import erase_user
-from events.removal.retention import plan_purge, purge
+from events.recording import NewEvent, new_id, record, record_one
+from events.removal import erase_user, plan_purge, purge
 
 ZONES = ("UTC", "Europe/Zurich", "America/St_Johns", "Asia/Kathmandu")
 SPAN = timedelta(days=3)
@@ -120,7 +118,7 @@ class Walk:
 
 @pytest.fixture
 def _small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 7)
+    monkeypatch.setattr(removal, "BATCH_SIZE", 7)
 
 
 @pytest.mark.django_db

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from config.models import Environment
-from events.queries.seen_properties import SeenProperty, newest_events, seen_properties
+from events.queries import SeenProperty, newest_events
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
@@ -25,19 +25,19 @@ def test_seen_properties__of_recent_events__are_ordered_by_frequency_with_their_
         EventFactory(name="view", properties=properties)
     EventFactory(name="buy", properties={"other": 1})
     EventFactory(name="view", environment=staging, properties={"elsewhere": 1})
-    assert seen_properties(production, "view") == [
+    assert newest_events(production, "view").properties == [
         SeenProperty("page", "text"),
         SeenProperty("seconds", "number"),
         SeenProperty("paid", "yes or no"),
         SeenProperty("tags", "other"),
     ]
-    assert seen_properties(production, "none") == []
+    assert newest_events(production, "none").properties == []
 
 
 def test_seen_properties__of_many_events__reads_only_the_newest(production: Environment) -> None:
     EventFactory(name="view", timestamp=NOON - timedelta(days=1), properties={"old": 1})
     EventFactory.create_batch(200, name="view", timestamp=NOON, properties={"new": 1})
-    assert seen_properties(production, "view") == [SeenProperty("new", "number")]
+    assert newest_events(production, "view").properties == [SeenProperty("new", "number")]
 
 
 def test_newest_events__have_the_share_and_the_most_frequent_values_of_each_property(production: Environment) -> None:

@@ -12,16 +12,16 @@ from django.test.utils import CaptureQueriesContext
 
 from config.database.commit_order import newest_position
 from config.models import Environment
-from events.queries import tail
-from events.queries.tail import Arrivals, Wanted, read_arrivals
+from events import queries
+from events.queries import Tail, TailFilter, read_tail
 from tests.conftest import NOON
-from tests.events.test_admin import explain
+from tests.events.admin.test_events import explain
 from tests.factories import EventFactory, ExperimentFactory
 
-ALL = Wanted()
+ALL = TailFilter()
 
 
-def names(arrivals: Arrivals) -> list[str]:
+def names(arrivals: Tail) -> list[str]:
     return [event.name for event in arrivals.events]
 
 
@@ -29,15 +29,15 @@ def names(arrivals: Arrivals) -> list[str]:
 def test_arrivals__since_a_position__are_what_was_stored_since(django_assert_max_num_queries: Any) -> None:
     production = Environment.objects.get(key="production")
     EventFactory(name="old")
-    first = read_arrivals(production, ALL, None)
-    assert first == Arrivals([], first.position, False)
+    first = read_tail(production, ALL, None)
+    assert first == Tail([], first.position, False)
     EventFactory(name="late", timestamp=NOON - timedelta(days=400), received_at=NOON)
     EventFactory(name="new", timestamp=NOON, received_at=NOON + timedelta(seconds=1))
     EventFactory(name="elsewhere", environment=Environment.objects.get(key="staging"))
     with django_assert_max_num_queries(2):
-        second = read_arrivals(production, ALL, first.position)
+        second = read_tail(production, ALL, first.position)
     assert names(second) == ["new", "late"]
-    assert names(read_arrivals(production, ALL, second.position)) == []
+    assert names(read_tail(production, ALL, second.position)) == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -58,11 +58,11 @@ def test_arrivals__of_a_transaction_that_commits_late__are_not_missed() -> None:
     thread.start()
     assert is_stored.wait(30)
     EventFactory(name="quick")
-    before = read_arrivals(production, ALL, position)
+    before = read_tail(production, ALL, position)
     assert names(before) == ["quick"]
     may_commit.set()
     thread.join(30)
-    assert names(read_arrivals(production, ALL, before.position)) == ["slow"]
+    assert names(read_tail(production, ALL, before.position)) == ["slow"]
 
 
 @pytest.mark.django_db
@@ -75,30 +75,30 @@ def test_arrivals__with_filters__are_those_that_match(subtests: pytest.Subtests,
     EventFactory(user_id="c", name="x", properties={"experimentId": "button", "variant": "control"})
     EventFactory(user_id="d", name="x", properties={"experimentId": str(experiment.pk), "variant": "green"})
     for wanted, expected in [
-        (Wanted(event="see"), ["a", "b"]),
-        (Wanted(user_id="b"), ["b", "b"]),
-        (Wanted(event="buy", user_id="b"), ["b"]),
-        (Wanted(experiment="button"), ["c", "d"]),
-        (Wanted(experiment="button", variant="green"), ["d"]),
-        (Wanted(experiment="other"), []),
+        (TailFilter(event="see"), ["a", "b"]),
+        (TailFilter(user_id="b"), ["b", "b"]),
+        (TailFilter(event="buy", user_id="b"), ["b"]),
+        (TailFilter(experiment="button"), ["c", "d"]),
+        (TailFilter(experiment="button", variant="green"), ["d"]),
+        (TailFilter(experiment="other"), []),
     ]:
         with subtests.test(wanted=wanted):
-            arrivals = read_arrivals(production, wanted, position)
+            arrivals = read_tail(production, wanted, position)
             assert sorted(event.user_id for event in arrivals.events) == expected
 
 
 @pytest.mark.django_db
 def test_arrivals__of_more_than_can_be_shown__are_the_newest(production: Environment, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tail, "MOST_SHOWN", 3)
+    monkeypatch.setattr(queries, "MAX_IN_TAIL", 3)
     position = newest_position("events_event")
     for at in range(5):
         EventFactory(name=f"e{at}", timestamp=NOON + timedelta(seconds=at))
-    arrivals = read_arrivals(production, ALL, position)
+    arrivals = read_tail(production, ALL, position)
     assert (len(arrivals.events), arrivals.has_more) == (3, True)
     if connection.vendor == "sqlite":
         assert names(arrivals) == ["e4", "e3", "e2"]
-    monkeypatch.setattr(tail, "MOST_SEARCHED", 2)
-    assert len(read_arrivals(production, ALL, position).events) == 2
+    monkeypatch.setattr(queries, "MAX_SEARCHED", 2)
+    assert len(read_tail(production, ALL, position).events) == 2
 
 
 @pytest.mark.one_server("the plan of PostgreSQL is read")
@@ -108,10 +108,10 @@ def test_arrivals__are_read_through_the_index_of_their_arrival(
 ) -> None:
     for at in range(300):
         EventFactory(name=f"e{at % 3}", user_id="u")
-    for wanted in [ALL, Wanted(event="e1"), Wanted(user_id="u", experiment="button")]:
+    for wanted in [ALL, TailFilter(event="e1"), TailFilter(user_id="u", experiment="button")]:
         with subtests.test(wanted=wanted):
             with CaptureQueriesContext(connection) as queries:
-                read_arrivals(production, wanted, newest_position("events_event"))
+                read_tail(production, wanted, newest_position("events_event"))
             [statement] = [query["sql"] for query in queries.captured_queries if "LIMIT 5000" in query["sql"]]
             plan = explain(statement.strip())
             if connection.vendor == "sqlite":

@@ -10,10 +10,9 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from config.models import Environment
+from events import recording
 from events.models import Event, EventCount
-from events.recording import rows
-from events.recording.ingest import Outcome, new_id, record_each, record_one
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, Outcome, new_id, record_each, record_one
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,7 +23,7 @@ MANY = 20
 
 @pytest.fixture(autouse=True)
 def no_repeated_id_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows._Care, "until", 0.0)
+    monkeypatch.setattr(recording._Repeats, "expected_until", 0.0)
 
 
 def make(name: str = "view") -> NewEvent:

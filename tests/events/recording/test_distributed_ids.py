@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from config.models import Environment
+from events import exports
 from events.models import Event
-from events.queries import exports, parquet
-from events.recording.ingest import NewEvent, Outcome, new_id, record
+from events.recording import NewEvent, Outcome, new_id, record
 from experiments.lifecycle.changes import create_experiment, start_experiment
 from tests.admin import sign_in
 from tests.conftest import ACTOR, NOON
@@ -48,7 +48,7 @@ def test_record__same_id_and_user_with_another_name__is_a_conflict(production: E
 def test_query__one_id_of_several_users__has_each_of_their_events(
     production: Environment, api: Any, monkeypatch: pytest.MonkeyPatch, accept: str
 ) -> None:
-    monkeypatch.setattr(exports, "PAGE", 2)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
     record([event(user_id) for user_id in USERS], production)
     found: list[str] = []
     address = "/v1/events?limit=2" if accept == "application/json" else "/v1/events"
@@ -63,9 +63,9 @@ def test_query__one_id_of_several_users__has_each_of_their_events(
 def test_parquet__one_id_of_several_users__has_each_of_their_events(
     production: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "_PAGE", 2)
+    monkeypatch.setattr(exports, "PARQUET_PAGE_SIZE", 2)
     record([event(user_id) for user_id in USERS], production)
-    assert parquet.write_day(production, tmp_path, NOON.date()) == len(USERS)
+    assert exports.write_day(production, tmp_path, NOON.date()) == len(USERS)
 
 
 def test_doubt__report_with_the_id_of_another_user__leaves_theirs_alone(production: Environment) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import Outcome, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, Outcome, record
 from tests.cases import undone
 from tests.conftest import NOON
 

@@ -17,11 +17,10 @@ from django.dispatch import Signal
 
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
+from events import removal
 from events.models import Event
-from events.recording.ingest import Outcome, record
-from events.recording.rows import NewEvent
-from events.removal import batches, erasure
-from events.removal.erasure import ChangedExperiment, Erased, erase_user, erasing_user
+from events.recording import NewEvent, Outcome, record
+from events.removal import ChangedExperiment, Erased, erase_user, erasing_user
 from tests.conftest import NOON
 from tests.events.counts.counting import real_counts, stored_counts
 from tests.factories import EventFactory
@@ -86,7 +85,7 @@ def test_erase_user__strange_id__is_erased(subtests: pytest.Subtests, production
 def test_erase_user__more_events_than_one_statement_removes__loses_all(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 4)
+    monkeypatch.setattr(removal, "BATCH_SIZE", 4)
     for at in range(10):
         EventFactory(user_id="u", timestamp=NOON + timedelta(seconds=at // 6))  # some at the same instant
 
@@ -172,7 +171,7 @@ def test_erase_user__who_never_pauses__is_erased_all_the_same(
         return Erased()
 
     listen(answer)
-    assert erase_user("u", production).events == erasure._MOST_ROUNDS
+    assert erase_user("u", production).events == removal._MAX_ROUNDS
     assert stored_counts() == real_counts()
 
 
@@ -185,7 +184,7 @@ def test_erase_user__apps__listen() -> None:
 def test_erase_user__several_at_once_beside_recording__counts_every_event_once(
     production: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 7)
+    monkeypatch.setattr(removal, "BATCH_SIZE", 7)
     events = [
         NewEvent(UUID(int=at), f"user-{at % 4}", f"name-{at % 3}", NOON + timedelta(minutes=at), NOON, {})
         for at in range(200)

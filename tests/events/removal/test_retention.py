@@ -13,11 +13,10 @@ from django.test.utils import CaptureQueriesContext
 from config.database.locks import advisory_lock
 from config.management.maintenance import tasks
 from config.models import Environment
+from events import removal
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal import batches
-from events.removal.retention import LOCK, Hold, asking_for_holds, count_before, plan_purge, purge, purge_by_setting
+from events.recording import NewEvent, new_id, record
+from events.removal import PURGE_LOCK, Hold, asking_for_holds, count_before, plan_purge, purge, purge_by_setting
 from tests.conftest import NOON
 from tests.events.counts.counting import real_counts, stored_counts
 from tests.factories import EventFactory
@@ -69,7 +68,7 @@ def test_purge__another_environment__is_left_alone(production: Environment, stag
 def test_purge__many_events__goes_by_bounded_transactions_the_oldest_first(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 3)
+    monkeypatch.setattr(removal, "BATCH_SIZE", 3)
     for at in range(10):
         EventFactory(timestamp=NOON - timedelta(seconds=at // 2))
     steps: list[tuple[int, list[float]]] = []
@@ -87,7 +86,7 @@ def test_purge__many_events__goes_by_bounded_transactions_the_oldest_first(
 def test_purge__interrupted__keeps_what_is_done_and_goes_on_the_next_time(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 3)
+    monkeypatch.setattr(removal, "BATCH_SIZE", 3)
     for at in range(7):
         EventFactory(timestamp=NOON - timedelta(seconds=at))
 
@@ -191,6 +190,6 @@ class TestBySetting:
 def test_purge__while_another_is_under_way__is_left_to_it(settings: Any) -> None:
     settings.EVENT_RETENTION_DAYS = 1
     EventFactory(timestamp=NOON - timedelta(days=2))
-    with advisory_lock(LOCK):
+    with advisory_lock(PURGE_LOCK):
         assert purge_by_setting(NOON) == "skipped, because another purge is running"
     assert Event.objects.count() == 1

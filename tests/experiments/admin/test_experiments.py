@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.models import Environment, Source
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Status

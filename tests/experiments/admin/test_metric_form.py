@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.models import Environment
-from events.admin.named import address_of_event
+from events.admin.name_page import address_of_event
 from experiments.metrics.changes import create_metric, get_metric
 from experiments.models import Metric
 from tests.admin import errors_of, filled, revision, sign_in, text_of

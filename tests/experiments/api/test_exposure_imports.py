@@ -15,8 +15,8 @@ import time_machine
 from django.core.management import CommandError, call_command
 
 from config.timestamps import format_timestamp
-from events.imports import running
-from events.recording.ingest import NewEvent, new_id, record
+from events.imports import importing
+from events.recording import NewEvent, new_id, record
 from experiments.api import exposure_imports
 from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.assignment import record_for_flag as record_of_flag
@@ -71,7 +71,7 @@ def test_import__table__stores_exposures_with_what_is_known(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("experiment")
 def test_import__same_file_again__changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_AT_ONCE", 2)
+    monkeypatch.setattr(importing, "_CHUNK_SIZE", 2)
     lines = [line("u"), line("v"), line("w"), line("u", hours=2)]
     load(tmp_path, *lines)
     before = list(Exposure.objects.order_by("user_id").values())
@@ -84,7 +84,7 @@ def test_import__same_file_again__changes_nothing(tmp_path: Path, monkeypatch: p
 def test_import__several_of_one_user__counts_the_earliest_in_any_order(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...], at_once: int
 ) -> None:
-    monkeypatch.setattr(running, "_AT_ONCE", at_once)
+    monkeypatch.setattr(importing, "_CHUNK_SIZE", at_once)
     lines = [line(hours=3), line(variant="control", hours=2), line(hours=2.5)]
     load(tmp_path, *(lines[at] for at in order))
     assert stored() == [("u", "control", 2, "imported", True)]
@@ -272,7 +272,7 @@ def test_import__one_line__is_reported_as_one(tmp_path: Path) -> None:
 def test_import__experiment_changed_meanwhile__leaves_out_what_is_no_exposure_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: dict[str, Any], kept: set[str], messages: list[str]
 ) -> None:
-    monkeypatch.setattr(running, "_AT_ONCE", 1)
+    monkeypatch.setattr(importing, "_CHUNK_SIZE", 1)
 
     def import_and_change(experiment: Experiment, imported: Iterable[exposure_imports.Exposed]) -> int:
         number = record_imported(experiment, imported)

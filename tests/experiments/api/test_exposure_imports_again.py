@@ -10,8 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.models import Experiment, Exposure
 from tests.conftest import NOON

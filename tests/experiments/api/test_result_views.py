@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from config.timestamps import format_timestamp
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.results.archive import freeze
 from tests.answers import data

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from events.recording.ingest import record
+from events.recording import record
 from experiments.models import Exposure
 from tests.answers import error
 from tests.conftest import NOON

@@ -13,9 +13,8 @@ from django.db import transaction
 from config import snapshot
 from config.models import Environment
 from config.snapshot import signal_file
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures import assignment_cache
 from experiments.exposures.assignment import get_variant
 from experiments.exposures.assignment import record_for_flag as record_of_flag

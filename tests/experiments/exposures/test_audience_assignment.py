@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign as store
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment, Exposure

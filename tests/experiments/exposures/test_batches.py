@@ -13,9 +13,8 @@ from django.db import connection
 
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures import reports
 from experiments.models import Exposure, Origin
 from tests.conftest import NOON

@@ -12,8 +12,8 @@ from django.db import connection
 
 from config.models import Environment, Scope
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.recording import assign, doubted_reports
 from experiments.lifecycle.changes import create_experiment, get_experiment, start_experiment, stop_experiment
 from experiments.lifecycle.new_phase import open_phase

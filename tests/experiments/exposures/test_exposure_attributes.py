@@ -11,9 +11,8 @@ from django.db import transaction
 
 from config.database.commit_order import arrived_since, take_mark
 from config.models import Environment
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.assignment import record_for_flag as show
 from experiments.lifecycle.changes import start_experiment
 from experiments.models import Experiment, Exposure

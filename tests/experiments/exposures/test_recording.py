@@ -11,7 +11,7 @@ import pytest
 
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign, events_of_unknown_variants
 from experiments.lifecycle.changes import create_experiment, get_experiment, start_experiment, stop_experiment
 from experiments.lifecycle.new_phase import open_phase

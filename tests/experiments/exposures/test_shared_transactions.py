@@ -20,8 +20,7 @@ from config.database.group_commit import Handler, reads, writes
 from config.errors import DomainError
 from config.models import Environment
 from events.models import Event, EventCount
-from events.recording.ingest import Outcome, record_one
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, Outcome, record_one
 from experiments.exposures.assignment import get_variant
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from config.models import Change, Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import get_experiment
 from experiments.models import Experiment, ResultState
 from flags.changes.flag_changes import get_flag

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError
 
 from config.models import Change, Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.models import Experiment, Exposure, Status
 from tests.conftest import NOON
 from tests.events.imports.importing import run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.checklist import Check, Level, check_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment

@@ -9,7 +9,7 @@ import pytest
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
-from events.recording.ingest import record
+from events.recording import record
 from experiments.lifecycle import decisions, flag_rule
 from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric

@@ -11,9 +11,8 @@ import time_machine
 
 from config.errors import DomainError
 from config.models import Change, Environment
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.retention import plan_purge
+from events.recording import NewEvent, new_id, record
+from events.removal import plan_purge
 from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, stop_experiment, update_experiment
 from experiments.models import EXPOSURE, Experiment, Exposure, ResultState, UserValue

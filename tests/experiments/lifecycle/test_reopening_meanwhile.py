@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from config.models import Environment
-from events.recording.ingest import record
+from events.recording import record
 from experiments.lifecycle.changes import reopen_experiment
 from experiments.models import Exposure
 from tests.experiments.lifecycle.shipping import step_arguments

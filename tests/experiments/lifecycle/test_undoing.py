@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config.models import Change, Environment
-from events.recording.ingest import record
+from events.recording import record
 from experiments.lifecycle.changes import (
     archive_experiment,
     create_experiment,

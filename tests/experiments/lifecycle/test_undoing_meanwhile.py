@@ -12,7 +12,7 @@ from config import snapshot
 from config.change_log.reversion import undo_write
 from config.errors import DomainError
 from config.models import Change, Environment
-from events.recording.ingest import record
+from events.recording import record
 from experiments.exposures.assignment import get_variant
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import get_experiment, start_experiment

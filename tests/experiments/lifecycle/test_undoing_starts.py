@@ -10,7 +10,7 @@ import pytest
 from config import snapshot
 from config.errors import DomainError
 from config.models import Change, Environment
-from events.recording.ingest import record
+from events.recording import record
 from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import delete_experiment, get_experiment, update_experiment

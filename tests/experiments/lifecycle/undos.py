@@ -11,8 +11,7 @@ from config.change_log.reversion import refusal_of_undo, undo_write
 from config.change_log.writing import Actor
 from config.errors import DomainError
 from config.models import Change, Environment, Source
-from events.recording.ingest import new_id
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, new_id
 from experiments.admin import experiments as registering  # noqa: F401 (how experiments go back)
 from experiments.lifecycle.changes import start_experiment
 from experiments.models import Experiment

@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from config.database.commit_order import CurrentArrival
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import stop_experiment

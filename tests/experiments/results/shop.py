@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment
 from experiments.models import Experiment
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results

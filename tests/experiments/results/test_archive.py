@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.retention import plan_purge
+from events.recording import NewEvent, new_id, record
+from events.removal import plan_purge
 from experiments.models import Experiment, ResultState
 from experiments.results import archive
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results, explain_metric

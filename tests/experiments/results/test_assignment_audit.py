@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from config.change_log.writing import writing
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign, record_imported
 from experiments.exposures.reports import Report
 from experiments.models import Experiment, Exposure, Origin

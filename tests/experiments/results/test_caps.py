@@ -17,8 +17,8 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, UserValue

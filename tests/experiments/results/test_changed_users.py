@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from config.database.commit_order import take_mark
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.models import Experiment
 from experiments.results.changed_users import find_beyond, find_changed_users, has_changes

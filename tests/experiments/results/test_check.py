@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from config.models import Environment
-from events.removal.erasure import erase_user
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import EXPOSURE, DailySums, Experiment, ResultState, UserValue, VariantSums

@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.results.archive import freeze
 from tests.conftest import ACTOR, NOON

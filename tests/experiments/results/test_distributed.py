@@ -17,7 +17,7 @@ from django.db import connection
 from config.database.consistent_reads import read_consistently
 from config.database.distribution import spread
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, Origin
 from experiments.planner import history

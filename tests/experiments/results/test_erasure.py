@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.erasure import erase_user
-from events.removal.retention import plan_purge, purge
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user, plan_purge, purge
 from experiments.exposures.recording import assign
 from experiments.models import Experiment, Exposure, ResultState, UserValue
 from experiments.results.analyse import VariantResult, analyse_experiment, compute_results

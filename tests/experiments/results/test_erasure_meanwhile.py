@@ -11,12 +11,11 @@ from django.db import connection, transaction
 
 from config.access.environments import update_environment
 from config.models import Environment
+from events import removal
 from events.counts import storage as counts
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal import erasure
-from events.removal.erasure import Erased, erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import Erased, erase_user
 from experiments.exposures import reports, storage
 from experiments.lifecycle.changes import create_experiment, delete_experiment, start_experiment
 from experiments.models import Experiment, Exposure, ResultState
@@ -45,14 +44,14 @@ def one_stripe(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Where an erasure waits, when it has removed events and not yet looked for more."""
-    gate, remove_events = Gate(), erasure._remove_events
+    gate, remove_events = Gate(), removal._delete_events
 
     def remove_and_wait(*arguments: Any) -> Any:
         removed = remove_events(*arguments)
         gate.pass_through()
         return removed
 
-    monkeypatch.setattr(erasure, "_remove_events", remove_and_wait)
+    monkeypatch.setattr(removal, "_delete_events", remove_and_wait)
     return gate
 
 

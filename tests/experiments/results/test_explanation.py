@@ -13,7 +13,7 @@ from unittest.mock import ANY
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.conditions import count_steps_passed, is_of
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment

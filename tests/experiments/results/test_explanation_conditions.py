@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.conditions import MAX_CONDITIONS, count_steps_passed, is_of, meets
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment

@@ -11,7 +11,7 @@ import time_machine
 
 from config.models import Environment
 from config.timestamps import format_timestamp
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.changes import create_metric
 from experiments.results.archive import freeze

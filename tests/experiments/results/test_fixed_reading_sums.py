@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.removal.erasure import erase_user
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState

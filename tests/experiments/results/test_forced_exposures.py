@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment, update_experiment
 from experiments.models import Experiment, Exposure, UserValue

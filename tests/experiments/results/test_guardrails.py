@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import ask

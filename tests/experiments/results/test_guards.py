@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign, events_of_unknown_variants
 from experiments.models import Experiment
 from flags.engine.bucketing import compile_split

@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from tests.conftest import NOON
 from tests.experiments.results.asking import ask
 from tests.experiments.results.test_plans import DAY, expose, open_shop

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from config.database.selects import rows_of, select_of
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.conditions import OPERATORS, check_where, meets
 from experiments.metrics.definition import Condition, Quantity
 from experiments.results.metrics import is_of

@@ -13,7 +13,7 @@ from django.db import connection
 
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.models import Experiment, UserValue, VariantSums
 from experiments.planner import calibration, history
 from experiments.planner.calibration import calibrate

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.backdating import stop_at
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import get_experiment, stop_experiment, update_experiment
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import ResultState, UserValue, VariantSums

@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.lifecycle.changes import reopen_experiment, stop_experiment
 from experiments.models import Experiment, StoredOutcome
 from experiments.results.analyse import analyse_experiment

@@ -12,7 +12,7 @@ import pytest
 import time_machine
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment

@@ -10,7 +10,7 @@ import time_machine
 
 from config.models import Environment
 from config.timestamps import format_timestamp
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from tests.admin import sign_in, text_of

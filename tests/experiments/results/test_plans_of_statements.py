@@ -18,9 +18,8 @@ from config.database.commit_order import take_mark
 from config.database.planning import planned
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import new_id, record
-from events.recording.rows import NewEvent
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure, ResultState, UserValue

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection, transaction
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.models import Experiment, Exposure, ResultState, UserValue
 from experiments.results import refresh as refresh_module

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from config.database import timeouts
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
-from events.removal.erasure import erase_user
+from events.recording import NewEvent, new_id, record
+from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Condition, Definition, Quantity

@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import ask

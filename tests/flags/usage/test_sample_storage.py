@@ -14,7 +14,7 @@ from django.db import OperationalError, connection
 
 from config.management import maintenance
 from config.models import Environment
-from events.removal.erasure import erase_user
+from events.removal import erase_user
 from flags.models import RecentUser, RecentUserSampling
 from flags.usage import sample_storage as recent_users
 from flags.usage.previews import NoSample, read_sample

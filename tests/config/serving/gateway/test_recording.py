@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.dispatch import Signal
 
 from events.models import Event
-from events.recording.ingest import events_stored
+from events.recording import events_stored
 from tests.config.serving.gateway.granian import Protocol
 from tests.config.serving.gateway.servers import Server, error_of
 
@@ -58,7 +58,7 @@ def test_track__database_fails__each_event_gets_503_and_none_is_tried_again(
 
     server.together.is_open = False
     answers = [server.take("POST", TRACK, EVENT) for _ in range(3)]
-    monkeypatch.setattr("events.recording.ingest.insert", fail)
+    monkeypatch.setattr("events.recording.insert", fail)
     server.gateway._perform_together(server.together.tasks)  # type: ignore[arg-type]
     assert [(answer.status, answer.headers["Retry-After"]) for answer in answers] == [(503, "1")] * 3
     assert server.others.tasks == []

@@ -14,7 +14,7 @@ import pytest
 from django.urls import reverse
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.admin.results.pages import Explanation, ExplanationStep, build_explanation
 from experiments.metrics.changes import create_metric
 from experiments.metrics.definition import Quantity

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from config.models import Environment
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment, update_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment

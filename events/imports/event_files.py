@@ -19,11 +19,9 @@ from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import Environment
 from config.timestamps import format_timestamp
 from events.api.inputs import read_event
-from events.imports.files import File
-from events.imports.records import Columns
-from events.imports.running import Import, Problems
-from events.recording.ingest import Outcome, record
-from events.recording.rows import NewEvent
+from events.imports.files import Columns, File
+from events.imports.importing import Import, Problems
+from events.recording import NewEvent, Outcome, record
 
 COLUMNS = Columns(
     required=("event", "userId", "timestamp"),
@@ -40,9 +38,7 @@ Read = tuple[NewEvent, bool]
 
 @dataclass(slots=True)
 class Imported:
-    """The outcomes of an import, and the problems of its lines. `conflicts` are ids that other
-    events have.
-    """
+    """The outcomes of an import, and the problems of its lines. `conflicts` are ids that other events have."""
 
     problems: Problems = field(default_factory=Problems)
     conflicts: Problems = field(default_factory=Problems)
@@ -50,9 +46,14 @@ class Imported:
 
 
 def import_events(
-    file: File, environment: Environment, *, at: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
+    file: File,
+    environment: Environment,
+    *,
+    received_at: datetime,
+    skips_invalid: bool,
+    on_progress: Callable[[int], object],
 ) -> Imported:
-    """Store the events of a file that are not stored yet, with `at` as the time of receipt.
+    """Store the events of a file that are not stored yet.
 
     Raises FileRefused, and InvalidLines for invalid lines that may not be skipped.
     """
@@ -69,21 +70,19 @@ def import_events(
                 if outcome is Outcome.CONFLICT:
                     imported.conflicts.add(line, "id: Another event already has this id; use a new one.")
 
-        running = Import(COLUMNS, partial(_read, at=at), write)
-        imported.problems = running.run(file, skips_invalid=skips_invalid, on_progress=on_progress)
+        importing = Import(COLUMNS, partial(_read, received_at=received_at), write)
+        imported.problems = importing.run(file, skips_invalid=skips_invalid, on_progress=on_progress)
     return imported
 
 
-def _read(document: bytes, *, at: datetime) -> Read:
-    """Read an event as POST /v1/events does, but require the timestamp, because the time of receipt
-    is not it.
-    """
-    value = check(decode(document))
+def _read(as_json: bytes, *, received_at: datetime) -> Read:
+    """Read an event as POST /v1/events does, but require its timestamp, for which the time of receipt is no default."""
+    value = check(decode(as_json))
     if not isinstance(value, dict):
-        return read_event(document, at=at), False  # it raises the error that describes the problem
+        return read_event(as_json, received_at=received_at), False  # it raises the error that describes the problem
     if "receivedAt" in value:
-        document = orjson.dumps({name: member for name, member in value.items() if name != "receivedAt"})
-    event = read_event(document, at=at)
+        as_json = orjson.dumps({name: member for name, member in value.items() if name != "receivedAt"})
+    event = read_event(as_json, received_at=received_at)
     if "timestamp" not in value:
         message = "This field is required in a file, such as 2026-01-31T12:00:00Z."
         raise ValidationFailed([Detail("timestamp", DetailCode.REQUIRED, message)])
@@ -91,9 +90,7 @@ def _read(document: bytes, *, at: datetime) -> Read:
 
 
 class _Occurrences:
-    """Counts how often each content occurs in a file. It is on disk, because memory may be too
-    small.
-    """
+    """Counts how often each content occurs in a file, on disk, because memory may be too small."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)  # a file that is deleted on close

@@ -1,7 +1,7 @@
-"""Running an import: all records are validated before any is written, and then written in chunks.
+"""Importing a file: all records are validated before any is written, and then written in chunks.
 
-Each chunk is one transaction. Records that are stored already do not change, so an interrupted
-import can be repeated from the start.
+Each chunk is one transaction. Records that are stored already do not change, so an interrupted import can be repeated
+from the start.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from config.errors import DomainError, ErrorCode
-from events.imports.files import File
-from events.imports.records import Columns, Record, message_of, records
+from events.imports.files import Columns, File, Record, message_of, records
 
-MOST_SHOWN = 20
-"""The number of problems that are listed one by one."""
-_AT_ONCE = 5000
+MAX_SHOWN = 20
+"""So many problems are listed one by one."""
+_CHUNK_SIZE = 5000
 
 Read = TypeVar("Read")
 
@@ -31,7 +30,7 @@ class Problems:
 
     def add(self, line: int, message: str, until: int = 0) -> None:
         self.count += 1
-        if len(self.shown) < MOST_SHOWN:
+        if len(self.shown) < MAX_SHOWN:
             lines = f"lines {line:,} to {until:,}" if until else f"line {line:,}"
             self.shown.append(f"{lines}: {message}")
 
@@ -50,9 +49,7 @@ class InvalidLines(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Import(Generic[Read]):
-    """A kind of import. `read` parses a record, or raises DomainError. `write` stores a chunk of
-    records, each with its line.
-    """
+    """A kind of import. `read` parses a record or raises DomainError. `write` stores records with their lines."""
 
     columns: Columns
     read: Callable[[bytes], Read]
@@ -69,7 +66,7 @@ class Import(Generic[Read]):
         if problems.count and not skips_invalid:
             raise InvalidLines(problems)
         rows = self._valid_records(file, Problems(), on_progress)
-        while chunk := list(islice(rows, _AT_ONCE)):
+        while chunk := list(islice(rows, _CHUNK_SIZE)):
             self.write(chunk)
         return problems
 
@@ -85,4 +82,4 @@ class Import(Generic[Read]):
     def _read(self, record: Record) -> Read:
         if record.problem:
             raise DomainError(ErrorCode.VALIDATION_FAILED, record.problem)
-        return self.read(record.document)
+        return self.read(record.as_json)

@@ -11,8 +11,7 @@ from django.db import OperationalError, transaction
 
 from config.models import Environment
 from events.models import Event, EventCount
-from events.recording.ingest import Outcome, events_stored, new_id, record
-from events.recording.rows import NewEvent
+from events.recording import NewEvent, Outcome, events_stored, new_id, record
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db(transaction=True)

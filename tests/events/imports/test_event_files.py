@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from config.models import Environment
-from events.imports import running
+from events.imports import importing
 from events.models import Event, EventCount
 from tests.conftest import NOON
 from tests.events.imports.importing import pipe, run, write
@@ -51,7 +51,7 @@ def test_import__table__stores_events_counts_and_all(tmp_path: Path, production:
 
 
 def test_import__same_file_again__changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_AT_ONCE", 3)
+    monkeypatch.setattr(importing, "_CHUNK_SIZE", 3)
     lines = [line(), line(), line(properties={"a": 1, "b": 2}), line(properties={"b": 2, "a": 1}), line(id=ID)]
     file = write(tmp_path, "events.ndjson", *lines)
     assert run("import_events", file)[0] == "Imported 5 events; 0 were already stored.\n"
@@ -62,7 +62,7 @@ def test_import__same_file_again__changes_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_import__after_a_break__stores_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_AT_ONCE", 2)
+    monkeypatch.setattr(importing, "_CHUNK_SIZE", 2)
     lines = [line(), line(), line(), line(userId="v")]
     run("import_events", write(tmp_path, "first.ndjson", *lines[:2]))
     assert (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from events.admin.named import address_of
+from events.admin.name_page import address_of
 from tests.admin import sign_in
 from tests.conftest import NOON
 from tests.factories import EventFactory

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, Outcome, events_stored, record
+from events.recording import NewEvent, Outcome, events_stored, record
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db

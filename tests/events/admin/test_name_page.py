@@ -12,14 +12,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from config.models import Environment
-from events.admin.hours import read_hours
-from events.admin.named import address_of_event
-from events.admin.stopped import describe_stopped
+from events.admin.descriptions import describe_stopped
+from events.admin.hourly_chart import read_hourly_chart
+from events.admin.name_page import address_of_event
 from events.counts.stopped import Stopped
 from experiments.metrics.changes import create_metric
 from tests.admin import sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.events.test_admin import explain
+from tests.events.admin.test_events import explain
 from tests.factories import EventFactory, ExperimentFactory
 
 LIST = "/admin/events/event/"
@@ -47,7 +47,7 @@ def test_hours__are_whole_and_end_now(production: Environment, django_assert_max
         EventFactory(name="see", timestamp=NOON + timedelta(minutes=30 - minutes))
     EventFactory(name="buy", timestamp=NOON)
     with django_assert_max_num_queries(1):
-        chart = read_hours(production, NOON + timedelta(minutes=30), 48 * HOUR, name="see")
+        chart = read_hourly_chart(production, NOON + timedelta(minutes=30), 48 * HOUR, name="see")
     counts = {bar.start: bar.count for bar in chart.bars if bar.count}
     assert counts == {NOON - 47 * HOUR: 1, NOON - HOUR: 1, NOON: 2}
     assert (len(chart.bars), chart.bars[-1].start, chart.total, chart.busiest) == (48, NOON, "4", "2")
@@ -60,9 +60,9 @@ def test_hours__are_whole_and_end_now(production: Environment, django_assert_max
 def test_hours__of_all_events__name_the_most_frequent(production: Environment) -> None:
     for name, count in (("see", 3), ("buy", 2), ("bye", 1)):
         EventFactory.create_batch(count, name=name, timestamp=NOON)
-    chart = read_hours(production, NOON, 24 * HOUR, most_names=2)
+    chart = read_hourly_chart(production, NOON, 24 * HOUR, max_names=2)
     assert (chart.names, chart.others, chart.total) == ([("see", "3"), ("buy", "2")], 1, "6")
-    empty = read_hours(production, NOON + timedelta(days=9), 24 * HOUR, most_names=2)
+    empty = read_hourly_chart(production, NOON + timedelta(days=9), 24 * HOUR, max_names=2)
     assert (empty.total, empty.busiest, empty.names) == ("0", "0", [])
 
 

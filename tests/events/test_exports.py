@@ -13,12 +13,12 @@ from django.db import OperationalError, connection
 
 from config.csv_cells import unescape
 from config.models import Environment
-from events.api import export_answers
-from events.queries import exports
+from events import exports
+from events.api import event_views
 from tests.answers import data, error
 from tests.cases import undone
 from tests.conftest import NOON
-from tests.events.test_admin import store
+from tests.events.admin.test_events import store
 from tests.factories import EventFactory
 
 NDJSON, CSV = "application/x-ndjson", "text/csv"
@@ -64,7 +64,7 @@ def test_export__of_nothing__is_an_empty_file(api: Any, accept: str) -> None:
 def test_export__of_several_pages__holds_every_event_once_though_moments_are_equal(
     subtests: pytest.Subtests, api: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(exports, "PAGE", 5)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 5)
     for count in [0, 1, 4, 5, 6, 10, 11]:
         for moments in [1, 3, 20]:
             with undone(subtests, count=count, moments=moments):
@@ -131,7 +131,7 @@ def test_export__head__is_answered_without_reading(api: Any, django_assert_max_n
 def test_export__that_fails_on_the_way__ends_within_a_record(
     api: Any, production: Environment, monkeypatch: Any, accept: str, form: str
 ) -> None:
-    monkeypatch.setattr(exports, "PAGE", 1)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 1)
     store(production, ("u1", "see"), ("u2", "see"))
     pieces = iter(export(api, accept).streaming_content)
     read = [next(pieces), next(pieces)]
@@ -140,7 +140,7 @@ def test_export__that_fails_on_the_way__ends_within_a_record(
         with pytest.raises(OperationalError):
             next(pieces)
     torn = b"".join(read).decode()
-    assert exports.FORMS[form].torn.decode() in torn
+    assert exports.FORMATS[form].broken_end.decode() in torn
     with pytest.raises((json.JSONDecodeError, csv.Error)):
         [json.loads(line) for line in torn.splitlines()] if form == "ndjson" else list(csv.reader([torn], strict=True))
 
@@ -158,7 +158,7 @@ def _fail(*_: Any) -> None:
 
 def test_exports__as_many_as_may_be__leave_no_place_until_one_ends(api: Any, production: Environment) -> None:
     store(production, ("u", "see"))
-    places = export_answers._places._value
+    places = event_views._places._value
     assert places >= 1
     under_way = [export(api, NDJSON) for _ in range(places)]
     response = export(api, NDJSON)
@@ -169,11 +169,11 @@ def test_exports__as_many_as_may_be__leave_no_place_until_one_ends(api: Any, pro
     assert len(records(export(api, NDJSON))) == 1
     for answer in under_way:
         assert len(records(answer)) == 1
-    assert export_answers._places._value == places
+    assert event_views._places._value == places
 
 
 def test_export__takes_one_query_a_page(api: Any, monkeypatch: Any, django_assert_max_num_queries: Any) -> None:
-    monkeypatch.setattr(exports, "PAGE", 5)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 5)
     EventFactory.create_batch(12)
     api.get("/v1/events")
     with django_assert_max_num_queries(3):

@@ -17,12 +17,11 @@ from django.utils.safestring import SafeString
 from config.admin.current_environment import current_environment
 from config.database.engines import is_distributed
 from config.slugs import NAME_LENGTH
-from events.admin.hours import read_hours
-from events.admin.properties import shorten_value
-from events.admin.stopped import RULE, describe_stopped
+from events.admin.descriptions import STOPPED_RULE, describe_stopped, shorten_value
+from events.admin.hourly_chart import read_hourly_chart
 from events.counts.stopped import stopped_events
 from events.models import Event
-from events.queries.seen_properties import EVENTS_READ, SeenProperty, newest_events
+from events.queries import SeenProperty, newest_events
 
 SPAN = timedelta(days=7)
 PAGE = "admin:events_event_named"
@@ -84,11 +83,10 @@ def page_context(request: HttpRequest, name: str, now: datetime) -> dict[str, An
     return {
         "title": "Event",
         "name": name,
-        "chart": read_hours(environment, now, SPAN, name=name),
+        "chart": read_hourly_chart(environment, now, SPAN, name=name),
         "stopped": describe_stopped(stopped_events(environment, [name], now), environment.name),
-        "rule": RULE,
+        "rule": STOPPED_RULE,
         "newest": newest,
-        "most_read": EVENTS_READ,
         "properties": [_shown(seen) for seen in newest.properties],
         "uses": _uses(request, name),
     }

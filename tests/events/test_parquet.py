@@ -13,8 +13,8 @@ import time_machine
 from django.core.management import CommandError, call_command
 from pyarrow import parquet
 
+from events import exports
 from events.models import Event
-from events.queries import parquet as exports
 from tests.factories import EventFactory
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +66,7 @@ def test_export__events_of_today__wait_until_tomorrow(production: Any, tmp_path:
 def test_export__more_than_a_page__has_every_event_once(
     production: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exports, "_PAGE", 2)
+    monkeypatch.setattr(exports, "PARQUET_PAGE_SIZE", 2)
     add(production, *(0.1 for _ in range(3)), *(number / 100 for number in range(4)))
     export(tmp_path)
     ids = [row["id"] for row in read(tmp_path, "2026-01-10")]
@@ -88,7 +88,7 @@ def test_export__interrupted__leaves_no_half_file_and_goes_on(
 ) -> None:
     add(production, 0, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(exports, "_cells", lambda _: 1 / 0)
+        patch.setattr(exports, "_parquet_cells", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             export(tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

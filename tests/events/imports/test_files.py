@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from events.imports.files import LONGEST_LINE, FileRefused, opened
-from events.imports.records import Columns, Record, records
+from events.imports.files import MAX_LINE_LENGTH, Columns, FileRefused, Record, opened, records
 from tests.events.imports.importing import pipe
 
 COLUMNS = Columns(required=("event", "userId"), optional=("id",), rest="properties", texts=("code",), ignored=("seen",))
@@ -67,7 +66,7 @@ def test_records__row_that_cannot_be_read__is_a_problem_and_the_next_one_is_read
         (b'buy,"u"x,\n', "',' expected after '\"'."),
     ]:
         bad, good = read(made(tmp_path, b"event,userId,properties\n" + row + b"buy,u,\n"))
-        assert (bad.line, bad.document) == (2, b""), (row, problem)
+        assert (bad.line, bad.as_json) == (2, b""), (row, problem)
         assert problem in bad.problem, (row, problem)
         assert good == Record(3, b'{"event":"buy","userId":"u"}'), (row, problem)
 
@@ -114,7 +113,7 @@ def test_records__quote_that_does_not_close__refuses_the_file(subtests: pytest.S
 def test_records__row_of_a_hundred_lines__is_read(tmp_path: Path) -> None:
     cell = b'"' + b"a\n" * 99 + b'a"'
     [long, after] = read(made(tmp_path, b"event,userId\nbuy," + cell + b"\nbuy,v\n"))
-    assert (long.line, long.until, long.problem, long.document.count(b"\\n")) == (2, 101, "", 99)
+    assert (long.line, long.until, long.problem, long.as_json.count(b"\\n")) == (2, 101, "", 99)
     assert after.line == 102
 
 
@@ -146,11 +145,11 @@ def test_records__header_that_makes_no_sense__refuses_the_file(subtests: pytest.
 
 
 def test_records__lines_of_ndjson__are_taken_as_they_stand(tmp_path: Path) -> None:
-    lines = b'\xef\xbb\xbf{"a":1}\n\n  {"a":2}\r\n{' + b"x" * LONGEST_LINE + b"}\n{}"
+    lines = b'\xef\xbb\xbf{"a":1}\n\n  {"a":2}\r\n{' + b"x" * MAX_LINE_LENGTH + b"}\n{}"
     assert read(made(tmp_path, lines, "file.ndjson")) == [
         Record(1, b'{"a":1}'),
         Record(3, b'{"a":2}'),
-        Record(4, problem=f"Must be at most {LONGEST_LINE:,} bytes long."),
+        Record(4, problem=f"Must be at most {MAX_LINE_LENGTH:,} bytes long."),
         Record(5, b"{}"),
     ]
 
@@ -176,7 +175,7 @@ def test_opened__what_is_no_gzip__is_refused(tmp_path: Path, content: bytes) -> 
 def test_opened__stdin__is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, "{}\n{}\n")
     with opened("-") as imported:
-        assert (imported.form, imported.size) == ("ndjson", 6)
+        assert (imported.format, imported.size) == ("ndjson", 6)
         for _ in range(2):
             assert len(list(records(imported, COLUMNS, lambda _: None))) == 2
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from config.models import Environment
 from events.models import Event
-from events.recording.ingest import NewEvent, new_id, record
+from events.recording import NewEvent, new_id, record
 from tests.admin import sign_in, text_of
 from tests.conftest import NOON
 from tests.plans import analyze

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from events.admin.properties import describe_properties
+from events.admin.descriptions import describe_properties
 
 
 def test_properties__in_one_line__are_the_first_and_cut() -> None:

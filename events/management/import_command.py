@@ -1,6 +1,4 @@
-"""The base class of commands that import a file: options, its progress in bytes, and reports of
-problems.
-"""
+"""The base class of commands that import a file: options, its progress in bytes, and reports of problems."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from config.management.operator import OperatorCommand
 from config.management.progress import show_progress
-from events.imports.files import FORMS, File, FileRefused, opened
-from events.imports.running import InvalidLines, Problems
+from events.imports.files import FORMATS, File, FileRefused, opened
+from events.imports.importing import InvalidLines, Problems
 
 Done = TypeVar("Done")
 
@@ -22,14 +20,19 @@ class ImportCommand(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", help="CSV or NDJSON, with or without gzip compression; - reads stdin")
-        parser.add_argument("--format", choices=FORMS, help="default: by the name of the file; ndjson for stdin")
+        parser.add_argument("--format", choices=FORMATS, help="default: by the name of the file; ndjson for stdin")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         parser.add_argument("--skip-invalid", action="store_true", help="skip invalid lines and import the others")
 
-    def import_file(self, name: str, form: str | None, run: Callable[[File, Callable[[int], object]], Done]) -> Done:
+    def import_file(
+        self, name: str, file_format: str | None, run: Callable[[File, Callable[[int], object]], Done]
+    ) -> Done:
         """Open the file and import it with `run`, which reads it twice."""
         try:
-            with opened(name, form) as file, show_progress(self.stderr, 2 * file.size, "Import", "B") as on_progress:
+            with (
+                opened(name, file_format) as file,
+                show_progress(self.stderr, 2 * file.size, "Import", "B") as on_progress,
+            ):
                 return run(file, on_progress)
         except FileRefused as error:
             raise CommandError(f"{name}: {error}") from error

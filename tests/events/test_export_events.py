@@ -15,9 +15,9 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
 from config.models import Environment
-from events.queries import exports
+from events import exports
 from tests.answers import data
-from tests.events.test_admin import store
+from tests.events.admin.test_events import store
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_export_events__form__is_the_one_named_or_that_of_the_file(subtests: pyt
         with subtests.test(name=name, arguments=arguments):
             file = tmp_path / name
             call_command("export_events", *arguments, "--output", str(file))
-            assert file.read_bytes().startswith(exports.FORMS["csv"].head) == is_csv
+            assert file.read_bytes().startswith(exports.FORMATS["csv"].head) == is_csv
             assert file.read_bytes().count(b"\n") == 3 + is_csv
 
 
@@ -108,7 +108,7 @@ def test_export_events__to_stdout_that_fails_on_the_way__says_so_and_ends_torn(
 ) -> None:
     with _failing_later(monkeypatch), pytest.raises(CommandError, match="the export is incomplete"):
         call_command("export_events", "--format", "csv")
-    assert capsysbinary.readouterr().out.endswith(exports.FORMS["csv"].torn)
+    assert capsysbinary.readouterr().out.endswith(exports.FORMATS["csv"].broken_end)
 
 
 @pytest.mark.usefixtures("_events")
@@ -134,7 +134,7 @@ def test_export_events__to_a_link__replaces_the_file_behind_it(tmp_path: Path) -
 @contextmanager
 def _failing_later(monkeypatch: Any) -> Iterator[None]:
     """Let the database fail after the first pages."""
-    monkeypatch.setattr(exports, "PAGE", 1)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 1)
     asked = iter(range(99))
 
     def fail_later(execute: Any, *arguments: Any) -> Any:

@@ -12,7 +12,7 @@ from django.utils.dateformat import format as date_format
 
 from config.models import Environment
 from events.counts.intervals import Interval, intervals
-from events.counts.queries import EventCounts, count_events
+from events.counts.queries import CountSeries, count_events
 from events.counts.storage import start_of
 
 HEIGHT = 64
@@ -70,25 +70,25 @@ class HourlyChart:
         ]
 
 
-def read_hours(
-    environment: Environment, now: datetime, span: timedelta, *, name: str | None = None, most_names: int = 0
+def read_hourly_chart(
+    environment: Environment, now: datetime, span: timedelta, *, name: str | None = None, max_names: int = 0
 ) -> HourlyChart:
     """Return the chart of all events, or of those of one name, with one query of the stored counts."""
     shown = intervals(Interval.HOUR, _UTC, now - span + _HOUR, now)
-    counted = count_events(environment, shown, name=name)
-    numbers = [occurrences.total for occurrences in counted.series]
-    most = max(numbers)
-    bars = [_bar(start_of(quarter), number, most) for quarter, number in zip(shown.starts, numbers, strict=True)]
-    return HourlyChart(bars, f"{counted.overall.total:,}", f"{most:,}", *_names(counted, most_names))
+    counts = count_events(environment, shown, name=name)
+    numbers = [occurrences.total for occurrences in counts.series]
+    busiest = max(numbers)
+    bars = [_bar(start_of(quarter), number, busiest) for quarter, number in zip(shown.starts, numbers, strict=True)]
+    return HourlyChart(bars, f"{counts.overall.total:,}", f"{busiest:,}", *_names(counts, max_names))
 
 
-def _names(counted: EventCounts, most: int) -> tuple[list[tuple[str, str]], int]:
-    by_name = list(counted.overall.by_name.items())
-    return [(name, f"{count:,}") for name, count in by_name[:most]], max(0, len(by_name) - most)
+def _names(counts: CountSeries, max_names: int) -> tuple[list[tuple[str, str]], int]:
+    by_name = list(counts.overall.by_name.items())
+    return [(name, f"{count:,}") for name, count in by_name[:max_names]], max(0, len(by_name) - max_names)
 
 
-def _bar(start: datetime, count: int, most: int) -> Bar:
-    height = HEIGHT * count / most if most else 0
+def _bar(start: datetime, count: int, busiest: int) -> Bar:
+    height = HEIGHT * count / busiest if busiest else 0
     # Any event at all is visible.
     height = max(height, 1.0) if count else 0
     return Bar(start.astimezone(UTC), count, round(HEIGHT - height, 2), round(height, 2))

@@ -1,1 +1,0 @@
-"""Finding events and exporting them."""

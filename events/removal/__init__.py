@@ -1,1 +1,0 @@
-"""Deleting events: erasing a user, and purging old events."""
