@@ -15,12 +15,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.models import Scope
 
-_LEAST_SECRET_LENGTH = 50
-_MOST_DAYS = 36_500
-_LEAST_DAYS_OF_CHANGES = 30
-_MOST_SECONDS = 1_000_000
+_MIN_SECRET_LENGTH = 50
+_MAX_DAYS = 36_500
+_MIN_DAYS_OF_CHANGES = 30
+_MAX_SECONDS = 1_000_000
 """PostgreSQL counts milliseconds in 31 bits."""
-_LEAST_TOKEN_LENGTH = 20
+_MIN_TOKEN_LENGTH = 20
 _OPTIONS_OF_DJANGO = {"assume_role", "isolation_level", "pool", "server_side_binding", "service", "passfile"}
 _HOST = re.compile(r"\*|\.?[^\s/:@\[\]]+|\[[0-9a-fA-F:.]+\]")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
@@ -44,8 +44,8 @@ def check_threads(**_: Any) -> list[CheckMessage]:
 def check_timeouts(**_: Any) -> list[CheckMessage]:
     """Without a limit, threads could be held up for ever; and of a limit of 0, most requests would be too late."""
     of_database = ("DATABASE_TIMEOUT", "DATABASE_LONG_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT")
-    wrong = [name for name in ("BODY_TIMEOUT", *of_database) if not 1 <= getattr(settings, name) <= _MOST_SECONDS]
-    return [Error(f"{name} must be 1 to {_MOST_SECONDS:,} (in seconds).", id="halyard.E006") for name in wrong]
+    wrong = [name for name in ("BODY_TIMEOUT", *of_database) if not 1 <= getattr(settings, name) <= _MAX_SECONDS]
+    return [Error(f"{name} must be 1 to {_MAX_SECONDS:,} (in seconds).", id="halyard.E006") for name in wrong]
 
 
 @register()
@@ -65,9 +65,9 @@ def check_database_options(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_event_retention(**_: Any) -> list[CheckMessage]:
-    if settings.EVENT_RETENTION_DAYS is None or 1 <= settings.EVENT_RETENTION_DAYS <= _MOST_DAYS:
+    if settings.EVENT_RETENTION_DAYS is None or 1 <= settings.EVENT_RETENTION_DAYS <= _MAX_DAYS:
         return []
-    return [Error(f"EVENT_RETENTION_DAYS must be 1 to {_MOST_DAYS:,}, or unset.", id="halyard.E005")]
+    return [Error(f"EVENT_RETENTION_DAYS must be 1 to {_MAX_DAYS:,}, or unset.", id="halyard.E005")]
 
 
 @register()
@@ -110,9 +110,9 @@ def _is_network(text: str) -> bool:
 @register()
 def check_change_retention(**_: Any) -> list[CheckMessage]:
     days = settings.CHANGE_RETENTION_DAYS
-    if days is None or _LEAST_DAYS_OF_CHANGES <= days <= _MOST_DAYS:
+    if days is None or _MIN_DAYS_OF_CHANGES <= days <= _MAX_DAYS:
         return []
-    words = f"CHANGE_RETENTION_DAYS must be {_LEAST_DAYS_OF_CHANGES} to {_MOST_DAYS:,}, or unset."
+    words = f"CHANGE_RETENTION_DAYS must be {_MIN_DAYS_OF_CHANGES} to {_MAX_DAYS:,}, or unset."
     return [Error(words, id="halyard.E011")]
 
 
@@ -154,7 +154,7 @@ def check_metrics_token(**_: Any) -> list[CheckMessage]:
 def check_production_settings(**_: Any) -> list[CheckMessage]:
     """Name each insecure setting with its remedy. Django's own deployment checks cover the others."""
     insecure = {
-        "SECRET_KEY": (len(_secret_key()) < _LEAST_SECRET_LENGTH, "set it to 50 random characters or more"),
+        "SECRET_KEY": (len(_secret_key()) < _MIN_SECRET_LENGTH, "set it to 50 random characters or more"),
         "ALLOWED_HOSTS": (
             not settings.ALLOWED_HOSTS or "*" in settings.ALLOWED_HOSTS,
             "list the host names that clients use",
@@ -162,8 +162,8 @@ def check_production_settings(**_: Any) -> list[CheckMessage]:
         "ANONYMOUS_SCOPE": (settings.ANONYMOUS_SCOPE != "none", "unset it, so that every caller needs a key"),
         "CORS_ALLOWED_ORIGINS": ("*" in settings.CORS_ALLOWED_ORIGINS, "list the origins of your web sites"),
         "METRICS_TOKEN": (
-            0 < len(settings.METRICS_TOKEN) < _LEAST_TOKEN_LENGTH,
-            f"set it to {_LEAST_TOKEN_LENGTH} random characters or more, or unset it",
+            0 < len(settings.METRICS_TOKEN) < _MIN_TOKEN_LENGTH,
+            f"set it to {_MIN_TOKEN_LENGTH} random characters or more, or unset it",
         ),
         "SECURE_SSL_REDIRECT": (not settings.SECURE_SSL_REDIRECT, "leave it on, because every request carries a key"),
         "SECURE_HSTS_SECONDS": (settings.SECURE_HSTS_SECONDS <= 0, "leave it at its default of one year"),

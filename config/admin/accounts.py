@@ -44,7 +44,7 @@ from config.database.locks import lock_change_log
 from config.documents import Document
 from config.models import Change
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _HAS_CHANGED = "This {} has changed since you opened this page. Nothing was saved: choose one of the versions above."
 _LOOKUPS_OF_FILTERS = ("exact", "id__exact", "isnull")
 """What Django's filters by a field add to its name in the query string."""
@@ -113,8 +113,8 @@ class GrantsWithinOwnRights:
     def _check(self, form: forms.ModelForm[Any], field: str, rights: set[str]) -> None:
         lacking = exceeding(self.granter, rights)
         if lacking:
-            more = f" and {len(lacking) - _MOST_NAMED} more" if len(lacking) > _MOST_NAMED else ""
-            named = ", ".join(lacking[:_MOST_NAMED])
+            more = f" and {len(lacking) - _MAX_NAMED} more" if len(lacking) > _MAX_NAMED else ""
+            named = ", ".join(lacking[:_MAX_NAMED])
             form.add_error(field, f"You cannot grant what you lack yourself: {named}{more}.")
 
 

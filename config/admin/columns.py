@@ -14,7 +14,7 @@ from unfold.decorators import display
 from config.admin.template_filters import minute
 from config.change_log.named_users import Words, users_in
 
-_MOST_LETTERS = 100
+_MAX_LETTERS = 100
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ def moment(at: datetime | None) -> SafeString | None:
 
 def brief(description: str) -> str:
     """Return the beginning of a description, which a list has no room for."""
-    return Truncator(description).chars(_MOST_LETTERS)
+    return Truncator(description).chars(_MAX_LETTERS)
 
 
 def unbroken(words: str) -> str:

@@ -28,7 +28,7 @@ from config.slugs import REASON_LENGTH
 from config.timestamps import parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?)?", re.ASCII)
-_MOST_ERRORS = 20
+_MAX_ERRORS = 20
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
 _blank = re.compile(r"[\s\ufeff]*")  # with what JavaScript takes for white space
@@ -209,10 +209,10 @@ class StrictForm(forms.BaseForm):
 
     def add_refusal(self, refusal: DomainError) -> None:
         """Show the errors of the domain at the fields that they name."""
-        for detail in refusal.details[:_MOST_ERRORS]:
+        for detail in refusal.details[:_MAX_ERRORS]:
             name = _field_name(detail)
             self.add_error(name if name in self.fields else None, _text(detail))
-        if (more := len(refusal.details) - _MOST_ERRORS) > 0:
+        if (more := len(refusal.details) - _MAX_ERRORS) > 0:
             self.add_error(None, f"And {more:,} more invalid fields.")
         if not refusal.details:
             is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields

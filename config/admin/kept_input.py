@@ -32,7 +32,7 @@ _FIELD = "kept"
 _KEY = "kept_input"
 _NEVER_KEPT = ("csrfmiddlewaretoken", _FIELD, *ANSWERS)
 _SECONDS = 24 * 3600
-_MOST_CHARACTERS = 4 * 1024**2  # a body may have 5 MiB
+_MAX_CHARACTERS = 4 * 1024**2  # a body may have 5 MiB
 _STATUS = 403
 _ENDED = "the session had ended. This page has what was entered before you signed in as {name}"
 SWITCHED = "another environment was chosen in the meantime. This page has what was entered before"
@@ -173,7 +173,7 @@ def _take_along(request: HttpRequest, **_: Any) -> None:
 def carry(kept: Kept | None) -> dict[str, Any]:
     """Return what a template needs to carry the input to the next page, or to say that it is too long for that."""
     text = signing.dumps(kept, salt=_KEY, compress=True) if kept else ""
-    is_too_long = len(text) > _MOST_CHARACTERS
+    is_too_long = len(text) > _MAX_CHARACTERS
     return {_FIELD: "" if is_too_long else text, "is_too_long": is_too_long}
 
 

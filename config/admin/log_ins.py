@@ -17,7 +17,7 @@ from config.monitoring.addresses import address_of
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_NAME = 150
+_MAX_NAME_LENGTH = 150
 """Django gives no user a longer name."""
 
 
@@ -37,7 +37,7 @@ def address_of_request(request: HttpRequest) -> str | None:
 def name_of_attempt(request: HttpRequest | None, credentials: dict[str, Any] | None = None) -> str | None:
     """Return the name that somebody signs in as, shortened so that it can be stored. django-axes asks for it."""
     name = (credentials or {}).get("username") or (request.POST.get("username") if request else None)
-    return None if name is None else str(name)[: _LONGEST_NAME + 1]
+    return None if name is None else str(name)[: _MAX_NAME_LENGTH + 1]
 
 
 def show_lock_out(request: HttpRequest, *_: object) -> HttpResponse:
@@ -69,7 +69,7 @@ def log_failure(*, credentials: dict[str, Any], request: HttpRequest | None = No
 
 def _name(username: object) -> str:
     """Return a user name that breaks no line."""
-    return ascii(str(username)[:_LONGEST_NAME])
+    return ascii(str(username)[:_MAX_NAME_LENGTH])
 
 
 def _from(request: HttpRequest) -> str:

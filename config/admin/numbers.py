@@ -12,7 +12,7 @@ from config.admin.forms import TextField
 from config.api.bodies import check, decode
 from config.errors import DomainError
 
-_LONGEST = 40
+_MAX_LENGTH = 40
 _SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}"
 _BETWEEN_THOUSANDS = f"[{_SPACES}'\N{RIGHT SINGLE QUOTATION MARK}]"
 _WITH_SPACES = re.compile(rf"\d{{1,3}}(?:{_BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?", re.ASCII)
@@ -115,7 +115,7 @@ def _as_json(text: str) -> str:
     if _WITH_SPACES.fullmatch(digits):
         digits = re.sub(_BETWEEN_THOUSANDS, "", digits)
     if not _DECIMAL.fullmatch(digits):
-        if _SEVERAL_MARKS.fullmatch(digits) and len(digits) <= _LONGEST:
+        if _SEVERAL_MARKS.fullmatch(digits) and len(digits) <= _MAX_LENGTH:
             raise forms.ValidationError(f"Write {sign}{_without_thousands(digits)}, without a mark between thousands.")
         return text
     whole, mark, decimals = digits.replace(",", ".").partition(".")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-MOST_AT_ONCE = 3
+MAX_AT_ONCE = 3
 """One is computed, and the others wait for it. Whatever comes besides is asked to come back."""
 _LOWER_PRIORITY = 10
 
@@ -39,5 +39,5 @@ def _step_back() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
 
 
-_places = threading.BoundedSemaphore(MOST_AT_ONCE)
+_places = threading.BoundedSemaphore(MAX_AT_ONCE)
 _computing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="passwords", initializer=_step_back)

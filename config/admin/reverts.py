@@ -17,7 +17,7 @@ from config.change_log.reversion import target_of_revert
 from config.documents import Document
 from config.models import Change
 
-_MOST_CONSEQUENCES = 12
+_MAX_CONSEQUENCES = 12
 
 
 class RevertPages(DomainAdmin):
@@ -78,8 +78,8 @@ class RevertPages(DomainAdmin):
             return [f"Revision {revision} is not in the history of this {noun}{self._place(request)}."]
         now, then = (self.shown_document(request, document) for document in (self.whole_document(obj), then))
         lines = describe_differences(now, then, self.kind, timezone.now())
-        more = len(lines) - _MOST_CONSEQUENCES
-        shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines
+        more = len(lines) - _MAX_CONSEQUENCES
+        shown = [*lines[:_MAX_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines
         return shown or [f"Nothing would change: the {noun} has these values now."]
 
     def _place(self, request: HttpRequest) -> str:

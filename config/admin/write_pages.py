@@ -32,7 +32,7 @@ from config.errors import DomainError
 from config.models import KINDS, Change, Source
 
 _CHANGES_A_PAGE = 25
-_MOST_TRIED = 100
+_MAX_TRIED = 100
 """Of more changes, the undo is not tried for a page, because nobody else can write meanwhile."""
 
 
@@ -112,7 +112,7 @@ class WritePages(DomainAdmin):
         if not self.may_undo_all(request, changes):
             return None
         offer, made = UndoOffer(until=change.at + UNDO_WITHIN, lost=plan.lost), latest_undo(changes)
-        if made is None and len(changes) > _MOST_TRIED:
+        if made is None and len(changes) > _MAX_TRIED:
             return offer
         try:
             refusal = refusal_of_undo(change.revision, **writer(request))

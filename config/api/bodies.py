@@ -26,7 +26,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.slugs import NAME_LENGTH
 
 MAX_DEPTH = 64
-_MOST_DETAILS = 20
+_MAX_DETAILS = 20
 
 # U+0000, which databases cannot store, and the colon, by which duplicate names are found.
 _ESCAPED = re.compile(rb"\\u00(00|3[aA])")
@@ -238,7 +238,7 @@ def _text_defects(text: str, path: str) -> Iterator[Detail]:
 def check(body: Body) -> Any:
     """Return the value of a body, which must have no defects. Raises ValidationFailed."""
     if body.is_suspect:
-        problems = [detail for detail, _ in zip(defects(body.value), range(_MOST_DETAILS), strict=False)]
+        problems = [detail for detail, _ in zip(defects(body.value), range(_MAX_DETAILS), strict=False)]
         if problems:
             raise ValidationFailed(problems)
     return body.value

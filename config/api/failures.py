@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 RETRY_AFTER_SECONDS = 1
 
 # Answers stay small, even if many fields are wrong or the caller's names are long.
-MOST_DETAILS = 100
-_LONGEST_NAME = 300
-_LONGEST_MESSAGE = 1000
+MAX_DETAILS = 100
+_MAX_NAME_LENGTH = 300
+_MAX_MESSAGE_LENGTH = 1000
 
 _DETAIL_CODES = {
     **{code.value: code for code in DetailCode},
@@ -139,7 +139,7 @@ def _detail_code(code: str) -> DetailCode:
 
 
 def payload(failure: DomainError, request_id: str) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": failure.code.value, "message": _writable(failure.message, _LONGEST_MESSAGE)}
+    error: dict[str, Any] = {"code": failure.code.value, "message": _writable(failure.message, _MAX_MESSAGE_LENGTH)}
     if failure.details:
         error["details"] = details(failure.details)
     error["requestId"] = request_id
@@ -152,11 +152,11 @@ def details(found: Iterable[Detail]) -> list[dict[str, str]]:
     """
     return [
         {
-            "field": _writable(detail.field, _LONGEST_NAME) or "body",
+            "field": _writable(detail.field, _MAX_NAME_LENGTH) or "body",
             "code": detail.code.value,
-            "message": _writable(detail.message, _LONGEST_MESSAGE),
+            "message": _writable(detail.message, _MAX_MESSAGE_LENGTH),
         }
-        for detail in islice(found, MOST_DETAILS)
+        for detail in islice(found, MAX_DETAILS)
     ]
 
 

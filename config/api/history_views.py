@@ -18,7 +18,7 @@ from config.api.parameters import query
 from config.api.permissions import Access
 from config.api.schema import Schema, answer, closed_object, component, operation
 from config.api.views import ApiViewSet
-from config.change_log.entries import LONGEST_TEXT, MOST_CHANGES, MOST_ELEMENTS, filter_visible, make_entries
+from config.change_log.entries import MAX_CHANGES, MAX_ELEMENTS, MAX_VALUE_LENGTH, filter_visible, make_entries
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import KINDS, Change, ChangeQuerySet, Scope, Source, kinds_of
 
@@ -45,7 +45,9 @@ class HistoryViewSet(ApiViewSet):
 
 
 _ANY: Schema = {}
-_IN_BRIEF = f"If its JSON has more than {LONGEST_TEXT:,} characters, it is the first {LONGEST_TEXT:,} as text, and `…`."
+_IN_BRIEF = (
+    f"If its JSON has more than {MAX_VALUE_LENGTH:,} characters, it is the first {MAX_VALUE_LENGTH:,} as text, and `…`."
+)
 _VALUE = {
     "field": {"type": "string", "description": "Such as `enabled` or `rules[0].percentage`."},
     "before": {**_ANY, "description": f"The old value, left out if there was none. {_IN_BRIEF}"},
@@ -57,12 +59,12 @@ _ELEMENTS = {
     "field": {"type": "string", "description": "A list of texts or numbers, such as `rules[0].userIds`."},
     "added": {
         **_SCALARS,
-        "maxItems": MOST_ELEMENTS,
+        "maxItems": MAX_ELEMENTS,
         "description": "The added elements. Long ones are shortened like `before` and `after` of other differences.",
     },
     "removed": {
         **_SCALARS,
-        "maxItems": MOST_ELEMENTS,
+        "maxItems": MAX_ELEMENTS,
         "description": "The removed elements, shortened like the added ones. If none were added "
         "or removed, only the order changed.",
     },
@@ -76,10 +78,10 @@ _DIFFERENCE: Schema = {
     ]
 }
 CHANGES: Schema = {
-    "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MOST_CHANGES},
+    "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MAX_CHANGES},
     "moreChanges": {
         **_COUNT,
-        "description": f"The number of differences that are not listed. At most {MOST_CHANGES} are "
+        "description": f"The number of differences that are not listed. At most {MAX_CHANGES} are "
         "listed, and fewer if they are long.",
     },
 }

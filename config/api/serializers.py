@@ -10,7 +10,7 @@ from django.utils.functional import cached_property
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 
-from config.api.failures import MOST_DETAILS
+from config.api.failures import MAX_DETAILS
 from config.documents import is_same
 from config.errors import DetailCode
 from config.timestamps import format_timestamp, parse_timestamp
@@ -36,7 +36,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         objections = ((str(name), self._objection(str(name), data[name])) for name in data)
-        unknown = dict(islice(((name, [error]) for name, error in objections if error), MOST_DETAILS))
+        unknown = dict(islice(((name, [error]) for name, error in objections if error), MAX_DETAILS))
         try:
             values = super().to_internal_value(data)
         except serializers.ValidationError as error:

@@ -36,14 +36,14 @@ from config.change_log.sentences import (
 from config.documents import Document, StoredJSONDecoder
 from config.models import Change, ChangeQuerySet, kinds_of
 
-_MOST_LINES = 200
-_MOST_ELEMENTS = 5
-_LONGEST_SUMMARY = 160
-_LONGEST_READ = 20_000
+_MAX_LINES = 200
+_MAX_ELEMENTS = 5
+_MAX_SUMMARY_LENGTH = 160
+_MAX_READ_SIZE = 20_000
 """The bytes of a document that a list reads in whole."""
 _VARIANTS_BY_USER = ("forcedVariants", "forced")
 _LISTS_OF_USERS = (USER_IDS, *_VARIANTS_BY_USER)
-_MOST_USERS = 10
+_MAX_USERS = 10
 _SIDES = ("before", "after")
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
@@ -82,10 +82,10 @@ class DescribedChange:
         if self.action != "changed" or not self.lines:
             return f"{self.action.capitalize()} the {self.kind}"
         first, number = self.lines[0], len(self.lines) - 1
-        if number == 1 and len(first) + len(self.lines[1]) <= _LONGEST_SUMMARY:
+        if number == 1 and len(first) + len(self.lines[1]) <= _MAX_SUMMARY_LENGTH:
             second = self.lines[1]
             return fill("{}; {}{}", first, second[0].lower(), part_of(second, 1))
-        short = first if len(first) <= _LONGEST_SUMMARY else fill("{}…", part_of(first, 0, _LONGEST_SUMMARY))
+        short = first if len(first) <= _MAX_SUMMARY_LENGTH else fill("{}…", part_of(first, 0, _MAX_SUMMARY_LENGTH))
         more = f"{number} more change{'' if number == 1 else 's'}"
         return fill("{}, and {}", short, more) if number else short
 
@@ -114,7 +114,7 @@ def describe_change(change: Change) -> DescribedChange:
     lines = _describe(change, change.before, change.after)
     named = {user.user_id for line in lines for user in users_in(line)} if change.action == "changed" else ()
     users = sorted({*(before - after), *(after - before)}.difference(named))
-    shown, more = users[:_MOST_USERS], max(0, len(users) - _MOST_USERS)
+    shown, more = users[:_MAX_USERS], max(0, len(users) - _MAX_USERS)
     return DescribedChange(change, change.action, lines, users=shown, more_users=more)
 
 
@@ -160,7 +160,7 @@ def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str])
     """
     may_be_long = Q(kind__in=[stored_kind for kind in long_kinds for stored_kind in kinds_of(kind)])
     sizes = {f"size_{side}": _StoredSize(side) for side in _SIDES}
-    is_long = may_be_long & (Q(size_before__gt=_LONGEST_READ) | Q(size_after__gt=_LONGEST_READ))
+    is_long = may_be_long & (Q(size_before__gt=_MAX_READ_SIZE) | Q(size_after__gt=_MAX_READ_SIZE))
     column = JSONField(decoder=StoredJSONDecoder)
     documents = {
         f"brief_{side}": Case(When(is_long, then=None), default=F(side), output_field=column) for side in _SIDES
@@ -194,7 +194,7 @@ def name_kind(kind: str) -> str:
 def describe_differences(before: Document | None, after: Document | None, kind: str, at: datetime) -> list[str]:
     """Return a sentence for each difference, which asks for it: `Switch on in production`."""
     found = sentences(before, after, words_of(kind), at)
-    lines = list(islice(found, _MOST_LINES))
+    lines = list(islice(found, _MAX_LINES))
     more = sum(1 for _ in found)
     return [*lines, f"and {more:,} more differences"] if more else lines
 
@@ -205,7 +205,7 @@ def compare_documents(first: Document, second: Document, kind: str, at: datetime
     differences = (each for each in find_differences(first, second) if each["field"] not in _HEAD_FIELDS)
     return [
         Comparison(_name_path(difference["field"], words), *_both_sides(difference, (first, second), words, at))
-        for difference in islice(differences, _MOST_LINES)
+        for difference in islice(differences, _MAX_LINES)
     ]
 
 
@@ -245,8 +245,8 @@ def _alone(difference: Mapping[str, Any], name: str, *, names_users: bool) -> st
     """Return the elements of a list that only one version has."""
     elements = difference[name]
     number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-    shown = join(", ", map(describe_user if names_users else _element_words, elements[:_MOST_ELEMENTS]))
-    more = ", …" if number > _MOST_ELEMENTS else ""
+    shown = join(", ", map(describe_user if names_users else _element_words, elements[:_MAX_ELEMENTS]))
+    more = ", …" if number > _MAX_ELEMENTS else ""
     return fill("{} that the other lacks ({}{})", f"{number:,}", shown, more) if number else "none that the other lacks"
 
 

@@ -14,19 +14,19 @@ from config.documents import Document, is_identical, surplus
 from config.models import Change, ChangeQuerySet
 from config.timestamps import format_timestamp
 
-MOST_CHANGES = 200
+MAX_CHANGES = 200
 """Differences in one entry."""
-MOST_ELEMENTS = 100
+MAX_ELEMENTS = 100
 """Elements in one difference that were added to a list, and as many that were removed."""
 
-LONGEST_TEXT = 1_000
+MAX_VALUE_LENGTH = 1_000
 """Characters of JSON, after which a value is cut."""
-MOST_TEXT_OF_ELEMENTS = 10_000
-MOST_TEXT = 20_000
+MAX_ELEMENTS_LENGTH = 10_000
+MAX_ENTRY_LENGTH = 20_000
 """Characters of JSON, after which an entry shows no further difference."""
 
 _AT_ONCE = 10
-_MOST_PARTS = 200
+_MAX_PARTS = 200
 _OMITTED = ("id", "key", "states")  # the first two are in `object`
 _NOTHING = object()
 
@@ -77,11 +77,11 @@ def summarize_differences(before: Document | None, after: Document | None, envir
 def _shortened(differences: Iterator[Entry]) -> Iterator[Entry]:
     """Take shortened differences until their number or their size is enough."""
     size = 0
-    for difference in islice(differences, MOST_CHANGES):
+    for difference in islice(differences, MAX_CHANGES):
         short = _shorten(difference)
         yield short
         size += len(_json(short))
-        if size > MOST_TEXT:
+        if size > MAX_ENTRY_LENGTH:
             return
 
 
@@ -103,7 +103,7 @@ def _fitting(elements: Iterable[Any]) -> Iterator[Any]:
     for element in elements:
         short = _brief(element)
         size += len(_json(short))
-        if size > MOST_TEXT_OF_ELEMENTS:
+        if size > MAX_ELEMENTS_LENGTH:
             return
         yield short
 
@@ -111,11 +111,11 @@ def _fitting(elements: Iterable[Any]) -> Iterator[Any]:
 def _brief(value: Any) -> Any:
     """Return the value, or the beginning of its JSON if that is long."""
     text = _json(value)
-    return value if len(text) <= LONGEST_TEXT else _cut(text)
+    return value if len(text) <= MAX_VALUE_LENGTH else _cut(text)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
 def _json(value: object) -> str:
@@ -171,11 +171,11 @@ def _compare_lists(before: list[Any], after: list[Any], path: str) -> Iterator[E
 def _compare_elements(before: list[Any], after: list[Any], path: str) -> Entry:
     """Return one difference. Both of its lists are empty if only the order has changed."""
     added, removed = surplus(after, before), surplus(before, after)
-    more = {"moreAdded": len(added) - MOST_ELEMENTS, "moreRemoved": len(removed) - MOST_ELEMENTS}
+    more = {"moreAdded": len(added) - MAX_ELEMENTS, "moreRemoved": len(removed) - MAX_ELEMENTS}
     return {
         "field": path,
-        "added": added[:MOST_ELEMENTS],
-        "removed": removed[:MOST_ELEMENTS],
+        "added": added[:MAX_ELEMENTS],
+        "removed": removed[:MAX_ELEMENTS],
         **{name: number for name, number in more.items() if number > 0},
     }
 
@@ -186,7 +186,7 @@ def _is_plain(elements: Sequence[Any]) -> bool:
 
 def _has_few_parts(value: object) -> bool:
     """Return whether a value has few enough parts to be shown as a whole."""
-    return sum(1 for _ in islice(_parts(value), _MOST_PARTS + 1)) <= _MOST_PARTS
+    return sum(1 for _ in islice(_parts(value), _MAX_PARTS + 1)) <= _MAX_PARTS
 
 
 def _parts(value: object) -> Iterator[object]:

@@ -17,8 +17,8 @@ from config.change_log.named_users import fill, join, name_user, part_of
 from config.documents import Document, is_identical, is_same, surplus
 from config.timestamps import parse_timestamp
 
-_MOST_ELEMENTS = 5
-_LONGEST_VALUE = 300
+_MAX_ELEMENTS = 5
+_MAX_VALUE_LENGTH = 300
 _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the sentences
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _timestamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -154,8 +154,8 @@ def list_sentences(
 
 def some(elements: Sequence[Any], describe: Callable[[Any], str] = describe_element) -> str:
     """Return `ada, bob and cy`, or if they are many, `1,204 (ada, bob, ...)`."""
-    shown = [describe(element) for element in elements[:_MOST_ELEMENTS]]
-    if len(elements) > _MOST_ELEMENTS:
+    shown = [describe(element) for element in elements[:_MAX_ELEMENTS]]
+    if len(elements) > _MAX_ELEMENTS:
         return fill("{} ({}, …)", f"{len(elements):,}", join(", ", shown))
     return join(" and ", filter(None, (join(", ", shown[:-1]), shown[-1])))
 
@@ -203,7 +203,7 @@ def describe_timestamp(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else fill("{}…", part_of(text, 0, _LONGEST_VALUE))
+    return text if len(text) <= _MAX_VALUE_LENGTH else fill("{}…", part_of(text, 0, _MAX_VALUE_LENGTH))
 
 
 def spaced(name: str) -> str:

@@ -50,9 +50,9 @@ SUPPORTED = (12, 13)
 """The major versions of Citus that were tried."""
 SHARDS_A_WORKER = 2
 """How many parts a table has at first. A statement on all users is sent to each, and a new worker takes some."""
-MOST_SHARDS = 64_000
+MAX_SHARDS = 64_000
 """The most that Citus allows."""
-_MOST_ATTEMPTS = 20
+_MAX_ATTEMPTS = 20
 """To lock the tables. Each that fails takes the second after which PostgreSQL looks for deadlocks."""
 
 _WORKERS = "SELECT COUNT(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
@@ -141,14 +141,14 @@ def _lock(cursor: Any, tables: Sequence[str]) -> None:
     A transaction may have read an experiment, and then ask: it waits for this one, which waits for it. PostgreSQL
     ends the wait of one of the two.
     """
-    for attempt in range(1, _MOST_ATTEMPTS + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             with transaction.atomic():  # whose savepoint gives the locks back
                 cursor.execute(f"SELECT pg_advisory_xact_lock{SPREADING}")
                 cursor.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
             return
         except OperationalError as error:
-            if attempt == _MOST_ATTEMPTS or not is_conflict(error):
+            if attempt == _MAX_ATTEMPTS or not is_conflict(error):
                 raise
 
 

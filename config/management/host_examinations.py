@@ -65,7 +65,7 @@ def _examine_space(name: str, folder: Path) -> Finding:
 
 
 _SECONDS = 10
-_MOST_BYTES = 10_000
+_MAX_BYTES = 10_000
 _PATH_OF_STREAMS = "/ofrep/v1/streams/doctor"
 """A stream that this address asks for is refused, because it has no token."""
 _REDIRECTS = range(300, 400)
@@ -181,7 +181,7 @@ def _ask(url: str, path: str, headers: Mapping[str, str] | None = None) -> _Answ
         try:
             connection.request("GET", parts.path.rstrip("/") + path, headers=dict(headers or {}))
             response = connection.getresponse()
-            return _Answer(response.status, response.getheader("Location", ""), response.read(_MOST_BYTES))
+            return _Answer(response.status, response.getheader("Location", ""), response.read(_MAX_BYTES))
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError) as problem:

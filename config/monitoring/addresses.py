@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.signals import setting_changed
 
-_LONGEST_CACHED = 100
+_MAX_CACHED_LENGTH = 100
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -30,7 +30,7 @@ def address_of(environ: Mapping[str, Any]) -> str:
     if forwarded is None:
         return sender
     # Clients choose the header, and must not choose how much memory it takes.
-    find = _forwarded if len(forwarded) <= _LONGEST_CACHED else _forwarded.__wrapped__
+    find = _forwarded if len(forwarded) <= _MAX_CACHED_LENGTH else _forwarded.__wrapped__
     address: str = find(sender, forwarded)
     return address
 

@@ -15,9 +15,9 @@ import structlog
 
 from config.monitoring.request_ids import current_request_id
 
-_MOST, _SECONDS = 20, 10.0
+_MAX_LINES, _WINDOW_SECONDS = 20, 10.0
 """How many lines of one kind may be written in so many seconds. The next one says how many were left out."""
-_MOST_KINDS = 1000
+_MAX_KINDS = 1000
 _SECRETS = (
     (re.compile(r"\bhyd_([a-z])_[A-Za-z0-9_-]+"), r"hyd_\1_..."),
     (re.compile(r"(?i)\b(bearer\s+|token=|password=|secret_key=)[^\s&\"',;]+"), r"\1..."),
@@ -85,15 +85,15 @@ class RateLimitFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         kind, now = (record.name, record.levelno, str(record.msg)), time.monotonic()
         with self._lock:
-            if len(self._kinds) >= _MOST_KINDS:
+            if len(self._kinds) >= _MAX_KINDS:
                 self._kinds.clear()
             window = self._kinds.setdefault(kind, _Window(now))
             left_out = 0
-            if now - window.begun >= _SECONDS:
-                left_out = window.count - _MOST
+            if now - window.begun >= _WINDOW_SECONDS:
+                left_out = window.count - _MAX_LINES
                 window.begun, window.count = now, 0
             window.count += 1
-            passes = window.count <= _MOST
+            passes = window.count <= _MAX_LINES
         if left_out > 0:
             record.msg = f"{record.getMessage()} [{left_out:,} more such lines were left out before]"
             record.args = None

@@ -27,7 +27,7 @@ connections.
 
 
 _PATIENCE_AT_START = 2.0
-_LONGEST_START = 30.0
+_MAX_START = 30.0
 """After this many seconds, a worker serves without a state: what needs one gets 503."""
 
 
@@ -53,7 +53,7 @@ class Follower:
     def wait_for_state(self) -> None:
         """Wait until there is a state: of the database or, if that fails or takes long, of the file."""
         if not self._has_tried.wait(_PATIENCE_AT_START) and not state_file.restore():
-            self._has_tried.wait(_LONGEST_START)
+            self._has_tried.wait(_MAX_START)
 
     def _run(self) -> None:
         tables.start_yielding_cpu()

@@ -27,7 +27,7 @@ from whitenoise.storage import CompressedStaticFilesStorage
 
 logger = logging.getLogger(__name__)
 
-_MOST_VERSIONS = 3
+_MAX_VERSIONS = 3
 """Pages that an older process has made, just before an upgrade, still find their files."""
 _NOT_COPIED = ["*.map", "rest_framework"]
 """What no page loads."""
@@ -104,5 +104,5 @@ def _copy(folder: Path) -> None:
 
 def _remove_old_versions(root: Path) -> None:
     versions = sorted(root.iterdir(), key=lambda folder: folder.stat().st_mtime)
-    for folder in versions[:-_MOST_VERSIONS]:
+    for folder in versions[:-_MAX_VERSIONS]:
         shutil.rmtree(folder, ignore_errors=True)

@@ -27,7 +27,7 @@ from config.monitoring import counting, metrics
 from config.monitoring.memory import SharedMemory
 from config.serving import fork_server, stream_worker, worker
 from config.serving.fork_server import processes
-from config.serving.gateway.gateway import MOST_THREADS
+from config.serving.gateway.gateway import MAX_THREADS
 from config.serving.listening import BACKLOG, count_waiting, direct_new_connections, refuse_new_connections
 
 _PATIENCE_SECONDS = 30
@@ -36,19 +36,19 @@ _LULL_SECONDS = 1.0
 """During this pause of a stop, the next response on an idle connection can announce that it closes,
 and a client that was just accepted can send its request.
 """
-_MOST_DEATHS, _DEATH_SECONDS = 10, 60
+_MAX_DEATHS, _DEATH_SECONDS = 10, 60
 """If more workers die in this time, the server gives up, so that an operator or a process manager
 notices.
 """
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 """How often the server looks whether the successor of a worker serves."""
-_LONGEST_WAIT = 1.0
+_MAX_WAIT = 1.0
 """Python handles signals in the main thread, and does not wake it up for one that another thread has received."""
 
-_MOST_CONNECTIONS, _OTHER_FILES = 100_000, 1_000
+_MAX_CONNECTIONS, _OTHER_FILES = 100_000, 1_000
 """The connections that a worker may hold at the same time, idle ones included, and the other files that it may open."""
-_MOST_STREAMS = 100_000
+_MAX_STREAMS = 100_000
 """Open at the same time. The system's limit of open files comes first; clients beyond it wait in
 the queue.
 """
@@ -81,7 +81,7 @@ class Supervisor(MPServer):
             interface=Interfaces.WSGI,
             http=HTTPModes.http1,
             workers=len(sockets),
-            blocking_threads=MOST_THREADS,
+            blocking_threads=MAX_THREADS,
             backpressure=_most_connections(),
             backlog=BACKLOG,
             workers_kill_timeout=_PATIENCE_SECONDS,
@@ -142,7 +142,7 @@ class Supervisor(MPServer):
                 if index == streams:
                     streams_due = self._when_to_replace_streams(stream_deaths)
                 elif worker_deaths.are_too_many():
-                    logger.error(f"More than {_MOST_DEATHS} workers died within {_DEATH_SECONDS} seconds; giving up.")
+                    logger.error(f"More than {_MAX_DEATHS} workers died within {_DEATH_SECONDS} seconds; giving up.")
                     self.has_given_up = True
                     return
                 else:
@@ -160,7 +160,7 @@ class Supervisor(MPServer):
         if not deaths.are_too_many():
             return time.monotonic()
         logger.error(
-            f"The event streams ended more than {_MOST_DEATHS} times within {_DEATH_SECONDS} seconds; "
+            f"The event streams ended more than {_MAX_DEATHS} times within {_DEATH_SECONDS} seconds; "
             f"they start again in {_DEATH_SECONDS} seconds."
         )
         return time.monotonic() + _DEATH_SECONDS
@@ -192,8 +192,8 @@ def _most_connections() -> int:
     """Return how many connections a worker may hold. More would wait in the queue of its socket."""
     hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard_limit == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
-    return min(_MOST_CONNECTIONS, max(hard_limit - _OTHER_FILES, hard_limit // 2))
+        return _MAX_CONNECTIONS
+    return min(_MAX_CONNECTIONS, max(hard_limit - _OTHER_FILES, hard_limit // 2))
 
 
 class _Places:
@@ -215,7 +215,7 @@ class _Places:
         self._direct()
 
     def seconds_between_looks(self) -> float:
-        return _SECONDS_BETWEEN_LOOKS if self._vacant else _LONGEST_WAIT
+        return _SECONDS_BETWEEN_LOOKS if self._vacant else _MAX_WAIT
 
     def look(self) -> None:
         """Have successors that serve by now get new clients again."""
@@ -236,12 +236,12 @@ class _Deaths:
     """The recent deaths of processes of one kind."""
 
     def __init__(self) -> None:
-        self._moments: deque[float] = deque(maxlen=_MOST_DEATHS)
+        self._moments: deque[float] = deque(maxlen=_MAX_DEATHS)
 
     def are_too_many(self) -> bool:
-        """Record a death, and return whether there were more than _MOST_DEATHS in _DEATH_SECONDS."""
+        """Record a death, and return whether there were more than _MAX_DEATHS in _DEATH_SECONDS."""
         now = time.monotonic()
-        are_too_many = len(self._moments) == _MOST_DEATHS and now - self._moments[0] < _DEATH_SECONDS
+        are_too_many = len(self._moments) == _MAX_DEATHS and now - self._moments[0] < _DEATH_SECONDS
         self._moments.append(now)
         return are_too_many
 
@@ -262,7 +262,7 @@ class _StreamServer(MPServer):
             websockets=False,
             runtime_mode=RuntimeModes.mt,
             backlog=BACKLOG,
-            backpressure=_MOST_STREAMS,
+            backpressure=_MAX_STREAMS,
             log_level=LogLevels.warning,
             log_dictconfig=settings.LOGGING,
         )

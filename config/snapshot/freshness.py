@@ -20,9 +20,9 @@ from config.snapshot.tables import Lateness, current, revision
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WAIT = 0.5
+MAX_WAIT = 0.5
 """The number of seconds for which a request waits for the follower. Most changes take some milliseconds."""
-LONGEST_WAIT_FOR_KEYS = 5.0
+MAX_WAIT_FOR_KEYS = 5.0
 """The same for a request that writes while a large change is applied, and a further change was made."""
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_UNTIL_STALE = 3.0
@@ -43,7 +43,7 @@ class News:
             self._asked += 1
             number = self._asked
             self._wake_follower()
-            if not self._changed.wait_for(lambda: self._answered >= number or _is_late(), LONGEST_WAIT):
+            if not self._changed.wait_for(lambda: self._answered >= number or _is_late(), MAX_WAIT):
                 current.lateness = Lateness.CUT_OFF
 
     def begin(self) -> int:
@@ -155,7 +155,7 @@ def require_current_keys() -> None:
     """
     if not _is_late():
         return
-    deadline = time.monotonic() + LONGEST_WAIT_FOR_KEYS
+    deadline = time.monotonic() + MAX_WAIT_FOR_KEYS
     while signal_file.read() != current.seen_first:
         if current.lateness is not Lateness.LARGE_CHANGE or time.monotonic() > deadline:
             message = "This server cannot read its newest configuration now; send the same request again later."

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 1
 """Raise this number whenever a table writes its entries in another way."""
-LONGEST_AGE = timedelta(days=7)
+MAX_AGE = timedelta(days=7)
 """An older file is refused, because keys that were revoked since would be accepted."""
 
 _SALT = "config.snapshot.state_file"
@@ -173,8 +173,8 @@ def _read(path: Path, known_at: datetime) -> State:
     content = path.read_bytes()
     first, *lines = content.splitlines(keepends=True) or [b""]
     header, secret = _read_header(first, path)
-    if datetime.now(UTC) - known_at > LONGEST_AGE:
-        message = f"{path} was last known to be current on {known_at:%Y-%m-%d}, over {LONGEST_AGE.days} days ago."
+    if datetime.now(UTC) - known_at > MAX_AGE:
+        message = f"{path} was last known to be current on {known_at:%Y-%m-%d}, over {MAX_AGE.days} days ago."
         raise Refused(message)
     checksum = lines.pop() if lines else b""
     expected = _checksum(secret)

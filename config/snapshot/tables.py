@@ -27,7 +27,7 @@ MANY = 200
 """Of more changes than this, no request waits until they are applied."""
 
 _CHANGES_AT_ONCE = 100
-_LONGEST_STRETCH, _PAUSE = 0.002, 0.0005
+_MAX_SECONDS_BUSY, _PAUSE = 0.002, 0.0005
 """For how many seconds a follower computes without a pause, and how long a pause is."""
 
 State = TypeVar("State", bound=Sized)
@@ -311,7 +311,7 @@ def yield_cpu() -> None:
     if time.monotonic() >= _pace.pauses_at:
         time.sleep(_PAUSE)
         _pace.between()
-        _pace.pauses_at = time.monotonic() + _LONGEST_STRETCH
+        _pace.pauses_at = time.monotonic() + _MAX_SECONDS_BUSY
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from config.change_log.descriptions import DescribedChange, describe_change
 from config.models import Change, WebhookFormat
 from config.timestamps import format_timestamp
 
-MOST_CHANGES = 50
+MAX_CHANGES = 50
 """In one message. Those beyond it are counted."""
-_MOST_IN_CHAT, _MOST_LINES_IN_CHAT = 10, 8
-_LONGEST_LINE_IN_CHAT = 200
-_MOST_BYTES_IN_TEAMS = 12_000
+_MAX_CHANGES_IN_CHAT, _MAX_LINES_IN_CHAT = 10, 8
+_MAX_LINE_LENGTH_IN_CHAT = 200
+_MAX_BYTES_IN_TEAMS = 12_000
 """A workflow answers with success to more than 28 KB, and posts nothing. Teams counts its own form, which is longer."""
 
 
@@ -30,7 +30,7 @@ class Message:
     more: int = 0
 
     def add(self, change: Change) -> None:
-        if len(self.changes) < MOST_CHANGES:
+        if len(self.changes) < MAX_CHANGES:
             self.changes.append(describe_change(change))
         else:
             self.more += 1
@@ -91,7 +91,7 @@ def _change(described: DescribedChange) -> Mapping[str, Any]:
 
 def _lines(message: Message) -> Iterator[str]:
     first = message.first
-    shown = message.changes[:_MOST_IN_CHAT]
+    shown = message.changes[:_MAX_CHANGES_IN_CHAT]
     for described in shown:
         where = f" in {described.change.environment}" if described.change.environment else ""
         yield f"{first.actor} {described.action} {_name(described)}{where}"
@@ -104,10 +104,10 @@ def _lines(message: Message) -> Iterator[str]:
 
 
 def _differences(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines[:_MOST_LINES_IN_CHAT]:
-        yield f"• {line if len(line) <= _LONGEST_LINE_IN_CHAT else f'{line[:_LONGEST_LINE_IN_CHAT]}…'}"
-    if len(lines) > _MOST_LINES_IN_CHAT:
-        yield f"• and {len(lines) - _MOST_LINES_IN_CHAT} more differences"
+    for line in lines[:_MAX_LINES_IN_CHAT]:
+        yield f"• {line if len(line) <= _MAX_LINE_LENGTH_IN_CHAT else f'{line[:_MAX_LINE_LENGTH_IN_CHAT]}…'}"
+    if len(lines) > _MAX_LINES_IN_CHAT:
+        yield f"• and {len(lines) - _MAX_LINES_IN_CHAT} more differences"
 
 
 def _name(described: DescribedChange) -> str:
@@ -141,7 +141,7 @@ def _fitting(lines: Sequence[str]) -> Sequence[str]:
     reason.
     """
     first, last = [*lines[:-2]], lines[-2:]
-    room = _MOST_BYTES_IN_TEAMS - sum(map(_bytes_in_teams, last))
+    room = _MAX_BYTES_IN_TEAMS - sum(map(_bytes_in_teams, last))
     ends = list(accumulate(map(_bytes_in_teams, first)))
     kept = bisect_right(ends, room)
     left_out = [f"and {len(first) - kept} more lines"] if kept < len(first) else []

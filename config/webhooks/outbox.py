@@ -27,11 +27,11 @@ KEEP_TRYING = timedelta(days=3)
 LEASE = timedelta(seconds=2 * SECONDS + 10)
 """How long an attempt may take. If there is no outcome by then, because its process died, another one is made."""
 RETENTION = timedelta(days=30)
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 """Deliveries of one webhook in the log."""
-_FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=5), timedelta(hours=6)
-_MOST_WRITES_AT_ONCE = 100
-_MOST_ATTEMPTS_KEPT = 30
+_FIRST_DELAY, _MAX_DELAY = timedelta(seconds=5), timedelta(hours=6)
+_MAX_WRITES_AT_ONCE = 100
+_MAX_ATTEMPTS_KEPT = 30
 _CHANGES_AT_ONCE = 10  # a document may hold megabytes
 _DELETED_AT_ONCE = 1_000
 
@@ -52,7 +52,7 @@ def _queue(webhook: Webhook, newest: int, now: datetime) -> bool:
     deliveries: list[Delivery] = []
     last = newest
     for revision, message in _writes(webhook, newest, now):
-        if len(deliveries) == _MOST_WRITES_AT_ONCE:
+        if len(deliveries) == _MAX_WRITES_AT_ONCE:
             last = revision - 1
             break
         deliveries.append(_delivery(webhook, revision, message, now))
@@ -181,7 +181,7 @@ def record(attempt: Attempt, outcome: Outcome, now: datetime) -> None:
     tries = delivery.tries + 1
     values = _after(delivery, outcome, tries, now)
     made = {"at": format_timestamp(now), "status": outcome.status, "problem": outcome.problem}
-    kept = [*delivery.attempts, {**made, "seconds": outcome.seconds}][-_MOST_ATTEMPTS_KEPT:]
+    kept = [*delivery.attempts, {**made, "seconds": outcome.seconds}][-_MAX_ATTEMPTS_KEPT:]
     own = Delivery.objects.filter(pk=delivery.pk, due_at=attempt.claimed_until, state=DeliveryState.WAITING)
     webhooks = Webhook.objects.filter(pk=delivery.webhook_id)
     with transaction.atomic():
@@ -214,7 +214,7 @@ def delay(tries: int, delivery_id: UUID) -> timedelta:
 
     The id makes it up to a fifth longer, so that messages that failed together are not repeated together.
     """
-    seconds = min(_FIRST_DELAY.total_seconds() * 3 ** min(tries - 1, 20), _LONGEST_DELAY.total_seconds())
+    seconds = min(_FIRST_DELAY.total_seconds() * 3 ** min(tries - 1, 20), _MAX_DELAY.total_seconds())
     return timedelta(seconds=seconds * (1 + delivery_id.int % 1000 / 5000))
 
 
@@ -240,7 +240,7 @@ def clean(now: datetime) -> str:
     deleted = _delete(over.filter(created_at__lt=now - RETENTION).values_list("pk", flat=True))
     for webhook in Webhook.objects.all():
         newest = over.filter(webhook=webhook).order_by("-id").values_list("pk", flat=True)
-        if oldest_kept := newest[MOST_KEPT - 1 : MOST_KEPT].first():
+        if oldest_kept := newest[MAX_KEPT - 1 : MAX_KEPT].first():
             deleted += _delete(newest.filter(pk__lt=oldest_kept))
     return f"{deleted:,} old deliveries deleted, {given_up:,} given up"
 

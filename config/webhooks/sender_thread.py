@@ -26,8 +26,8 @@ from config.webhooks.sending import Outcome, send
 
 logger = logging.getLogger(__name__)
 
-MOST_IN_FLIGHT = 32
-MOST_OF_EACH = 4
+MAX_IN_FLIGHT = 32
+MAX_IN_FLIGHT_EACH = 4
 """Attempts of one webhook at the same time, so that a slow receiver does not hold up the others."""
 _FIRST_PROCESS = "worker-1"
 _SECONDS_BETWEEN_SIGNALS = 0.1
@@ -95,8 +95,8 @@ class Sender:
         self._look_at = time.monotonic() + min(seconds, _SECONDS_BETWEEN_LOOKS)
 
     def _claim(self) -> list[Attempt]:
-        free = MOST_IN_FLIGHT - self._in_flight.total()
-        return outbox.claim(timezone.now(), free, +self._in_flight, MOST_OF_EACH)
+        free = MAX_IN_FLIGHT - self._in_flight.total()
+        return outbox.claim(timezone.now(), free, +self._in_flight, MAX_IN_FLIGHT_EACH)
 
     def _make(self, attempt: Attempt) -> None:
         try:

@@ -23,7 +23,7 @@ VALUES = ("name", "url", "format", "environments", "kinds", "tags")
 """What people choose of a webhook: the arguments of `create_webhook` and the changes of `update_webhook`."""
 OVERLAP = timedelta(hours=24)
 """How long messages are also signed with the secret before."""
-_MOST_TAGS, _TAG_LENGTH = 20, 50
+_MAX_TAGS, _TAG_LENGTH = 20, 50
 
 
 def create_webhook(
@@ -154,8 +154,8 @@ def _check(values: Mapping[str, Any]) -> None:
         if unknown := [value for value in given if value not in choices]:
             message = f"{unknown[0]!r} is unknown; use {', '.join(choices)}."
             details.append(Detail(field, DetailCode.UNKNOWN_REFERENCE, message))
-    if len(values["tags"]) > _MOST_TAGS or any(len(tag) > _TAG_LENGTH for tag in values["tags"]):
-        message = f"Must be at most {_MOST_TAGS} tags of at most {_TAG_LENGTH} characters."
+    if len(values["tags"]) > _MAX_TAGS or any(len(tag) > _TAG_LENGTH for tag in values["tags"]):
+        message = f"Must be at most {_MAX_TAGS} tags of at most {_TAG_LENGTH} characters."
         details.append(Detail("tags", DetailCode.TOO_LONG, message))
     if details:
         raise ValidationFailed(details)

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DataError, InternalError, NotSupportedError, OperationalError, ProgrammingError
 
-from config.database.distribution import MOST_SHARDS, SHARDS_A_WORKER, Plan, Step, carry_out, make_plan
+from config.database.distribution import MAX_SHARDS, SHARDS_A_WORKER, Plan, Step, carry_out, make_plan
 from config.database.locks import advisory_lock
 from config.database.outages import first_line
 from config.management.operator import OperatorCommand
@@ -61,8 +61,8 @@ class Command(OperatorCommand):
 
 def _number_of_shards(text: str) -> int:
     number = int(text)
-    if not 1 <= number <= MOST_SHARDS:
-        raise ArgumentTypeError(f"The number must be from 1 to {MOST_SHARDS}.")
+    if not 1 <= number <= MAX_SHARDS:
+        raise ArgumentTypeError(f"The number must be from 1 to {MAX_SHARDS}.")
     return number
 
 

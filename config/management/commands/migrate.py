@@ -12,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 
 from config.database.schema import SchemaWasReplaced, require_migratable
 
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 """As long as the longest statements may use a table, by default."""
 SECONDS_BETWEEN_TRIES = 3.0
 """In that time, requests that have waited behind the migration are served."""
@@ -24,7 +24,7 @@ class Command(migrate.Command):
             require_migratable()
         except SchemaWasReplaced as error:
             raise CommandError(f"{error}.") from error
-        deadline = time.monotonic() + MOST_SECONDS
+        deadline = time.monotonic() + MAX_SECONDS
         while True:
             try:
                 super().handle(*args, **options)

@@ -12,7 +12,7 @@ from config.access.api_keys import rotate_key
 from config.management.operator import OperatorCommand, actor, find_by_id_or_prefix
 from config.models import ApiKey
 
-_MOST_DAYS = 365
+_MAX_DAYS = 365
 
 
 class Command(OperatorCommand):
@@ -25,8 +25,8 @@ class Command(OperatorCommand):
         )
 
     def handle(self, *, key: str, overlap: int, **_: Any) -> None:
-        if not 1 <= overlap <= _MOST_DAYS:
-            raise CommandError(f"--overlap must be 1 to {_MOST_DAYS} (in days).")
+        if not 1 <= overlap <= _MAX_DAYS:
+            raise CommandError(f"--overlap must be 1 to {_MAX_DAYS} (in days).")
         old = find_by_id_or_prefix(ApiKey, key, "list_keys")
         made, secret = rotate_key(old, overlap=timedelta(days=overlap), actor=actor(), now=timezone.now())
         self.stderr.write(

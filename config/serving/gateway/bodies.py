@@ -15,7 +15,7 @@ from config.serving.gateway.exchange import Exchange
 
 SECONDS_WHEN_CROWDED = 1.0
 """How long a body may take if more than half of the places are taken."""
-MOST_DISCARDED = 64 * 1024**2
+MAX_DISCARDED = 64 * 1024**2
 SECONDS_TO_DISCARD = 5.0
 """How much of a body is thrown away, and for how long."""
 _PIECE = 2**16
@@ -136,7 +136,7 @@ class Discarder:
 
     def discard(self, exchange: Exchange, raw: Any) -> bool:
         """Read the rest of the body of a request, and return whether it has ended."""
-        left, deadline = MOST_DISCARDED, time.monotonic() + SECONDS_TO_DISCARD
+        left, deadline = MAX_DISCARDED, time.monotonic() + SECONDS_TO_DISCARD
         if not self._take_place(exchange, deadline):
             return False
         try:

@@ -37,15 +37,15 @@ BODIES, BODIES_OF_BROWSERS, DISCARDED = 40, 8, 8
 """How many of granian's threads may wait for bodies, by who sends them."""
 BODIES_OF_ONE, DISCARDED_OF_ONE = 30, 4
 """How many of them may wait for bodies that are sent with the same key."""
-MOST_THREADS = BODIES + BODIES_OF_BROWSERS + DISCARDED + 8
+MAX_THREADS = BODIES + BODIES_OF_BROWSERS + DISCARDED + 8
 """All of granian's threads in a worker. The last eight never wait."""
 EVALUATING_THREADS = 4
 """Threads for evaluations that the fast lane leaves to Django, or that need the database. None waits for it for long:
 see `config.database.outages`.
 """
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 """How many requests may wait for a thread of a pool."""
-MOST_BYTES = 128 * 1024**2
+MAX_BYTES = 128 * 1024**2
 """How much memory the bodies may take that are read for Django."""
 
 _BASE = {
@@ -79,8 +79,8 @@ class Gateway:
         self._readers = Readers(BODIES, settings.BODY_TIMEOUT, most_of_one=BODIES_OF_ONE)
         self._readers_of_browsers = Readers(BODIES_OF_BROWSERS, settings.BODY_TIMEOUT)
         self._discarder = Discarder(DISCARDED, most_of_one=DISCARDED_OF_ONE)
-        self._bytes = Budget(MOST_BYTES)
-        limits: Any = {"most_waiting": MOST_WAITING, "seconds": settings.DATABASE_TIMEOUT}
+        self._bytes = Budget(MAX_BYTES)
+        limits: Any = {"most_waiting": MAX_WAITING, "seconds": settings.DATABASE_TIMEOUT}
         self._evaluations: Pool[Task] = Pool("evaluation", EVALUATING_THREADS, **limits)
         self._others: Pool[Task] = Pool("database", settings.THREADS, **limits)
         self._together = Gatherer("events", self._perform_together, **limits)
@@ -100,7 +100,7 @@ class Gateway:
             metrics.queue_length.set(pool.count_waiting(), pool.name)
             metrics.pool_threads.set(pool.most_threads, pool.name)
             metrics.pool_busy.set(pool.count_busy(), pool.name)
-        metrics.pool_threads.set(MOST_THREADS, "serving")
+        metrics.pool_threads.set(MAX_THREADS, "serving")
         metrics.pool_busy.set(self._crew.count_busy(), "serving")
         metrics.bodies.set(self._readers.count(), "key")
         metrics.bodies.set(self._readers_of_browsers.count(), "browser")

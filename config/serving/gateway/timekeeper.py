@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_SEND = 0.05
 """How long an answer may take from here into the socket."""
-_LONGEST_TO_SEND = 0.25
+_MAX_TO_SEND = 0.25
 """The same on a machine that is busy."""
 _PRECISION = 0.02
 """How exactly, in seconds, the system knows since when nothing was sent on a connection."""
@@ -91,7 +91,7 @@ class DiscardCutter:
             return
         answers = [exchange.answered_at or 0 for exchange in self._late]
         for connection, (_, since, unheard_since) in bytes_sent(_port(self._late[0])).items():
-            is_answer = any(at - _PRECISION < since < at + _LONGEST_TO_SEND for at in answers)
+            is_answer = any(at - _PRECISION < since < at + _MAX_TO_SEND for at in answers)
             if is_answer and unheard_since < since + _PRECISION:
                 stop_receiving(connection)
 

@@ -86,7 +86,7 @@ def test_page_to_switch_back__session_ended_there__still_has_the_input() -> None
 
 
 def test_form__too_long_to_be_kept__says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("config.admin.kept_input._MOST_CHARACTERS", 50)
+    monkeypatch.setattr("config.admin.kept_input._MAX_CHARACTERS", 50)
     flag, client = FlagFactory(key="f"), sign_in()
     page = send_from_production(client, page_of(flag), {"description": "x" * 100})
     assert "too long to be kept: go back in your browser to copy it" in text_of(page)

@@ -27,7 +27,7 @@ AWAY = "The database cannot answer now"
 LOGIN, OVERVIEW, FLAGS = "/admin/login/", "/admin/", "/admin/flags/flag/"
 SWITCH = "/admin/config/environment/switch/"
 PASSWORD = "a-long-Passphrase-1"
-MOST_STATEMENTS = 60
+MAX_STATEMENTS = 60
 
 
 def check_outage(response: Any) -> None:
@@ -67,7 +67,7 @@ def test_page__database_fails_at_any_statement__asks_to_come_back(name: str) -> 
         "results": lambda: reverse("admin:experiments_experiment_results", args=[experiment.pk]),
     }.get(name, lambda: reverse(f"admin:{name}"))()
     client = sign_in()
-    for number in range(MOST_STATEMENTS):
+    for number in range(MAX_STATEMENTS):
         with statement_fails(number) as tried:
             response = client.get(page)
         if not tried:
@@ -80,7 +80,7 @@ def test_page__database_fails_at_any_statement__asks_to_come_back(name: str) -> 
 
 def test_log_in__database_fails_at_any_statement__asks_to_come_back() -> None:
     User.objects.create_superuser("ada", password=PASSWORD)
-    for number in range(MOST_STATEMENTS):
+    for number in range(MAX_STATEMENTS):
         with undone(), statement_fails(number) as tried:
             response = Client().post(LOGIN, {"username": "ada", "password": PASSWORD, "next": OVERVIEW})
         if not tried:
@@ -94,7 +94,7 @@ def test_form__database_fails_at_any_statement__is_saved_in_whole_or_not_at_all(
     page = reverse("admin:flags_flag_change", args=[FlagFactory(key="f").pk])
     client, before = sign_in(), revision()
     sent = filled(client, page, description="New", enabled=True) | {"agreed": "f is on"}
-    for number in range(MOST_STATEMENTS):
+    for number in range(MAX_STATEMENTS):
         with statement_fails(number) as tried:
             response = client.post(page, sent)
         if not tried:
@@ -110,7 +110,7 @@ def test_form__database_fails_after_it_was_saved__says_no_more_than_is_known() -
     flag = FlagFactory(key="f")
     client, before = sign_in(), revision()
     page = reverse("admin:flags_flag_archive", args=[flag.pk])
-    for number in reversed(range(MOST_STATEMENTS)):
+    for number in reversed(range(MAX_STATEMENTS)):
         with statement_fails(number) as tried:
             response = client.post(page, {"opened_in": "production"})
         if tried:

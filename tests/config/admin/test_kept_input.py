@@ -173,7 +173,7 @@ def test_form__changed_on_the_way__is_not_filled_again() -> None:
 
 
 def test_form__too_long_to_be_kept__says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("config.admin.kept_input._MOST_CHARACTERS", 50)
+    monkeypatch.setattr("config.admin.kept_input._MAX_CHARACTERS", 50)
     response = AdminClient().post(reverse("admin:flags_segment_add"), {"user_ids": "\n".join(map(str, range(100)))})
     assert kept_in(response) == {}
     assert "too long to be kept: go back in your browser to copy it" in text_of(response)

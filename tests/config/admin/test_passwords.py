@@ -14,7 +14,7 @@ from django.test import Client
 
 from config import settings as ours
 from config.admin import passwords
-from config.admin.passwords import MOST_AT_ONCE, OneAtATimePasswordHasher, TooManyChecks
+from config.admin.passwords import MAX_AT_ONCE, OneAtATimePasswordHasher, TooManyChecks
 from tests.admin import sign_in, text_of
 
 LOGIN, PASSWORD = "/admin/login/", "a-long-Passphrase-1"
@@ -30,10 +30,10 @@ def as_in_production(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def busy() -> Iterator[None]:
     """Let as many checks run as may."""
-    for _ in range(MOST_AT_ONCE):
+    for _ in range(MAX_AT_ONCE):
         assert passwords._places.acquire(blocking=False)
     yield
-    passwords._places.release(MOST_AT_ONCE)
+    passwords._places.release(MAX_AT_ONCE)
 
 
 @pytest.fixture
@@ -72,21 +72,21 @@ def test_hasher__32_at_once__computes_one_and_lets_two_wait(monkeypatch: pytest.
     monkeypatch.setattr(PBKDF2PasswordHasher, "encode", slowly)
     with ThreadPoolExecutor(32) as threads:
         answers = threads.map(try_to_encode, range(32))
-        for _ in range(32 - MOST_AT_ONCE):
+        for _ in range(32 - MAX_AT_ONCE):
             assert refused.acquire(timeout=30)
         assert has_begun.wait(30)
         assert len(running) == 1
         may_end.set()
         hashes = [answer for answer in answers if answer is not None]
-    assert hashes == [compute(OneAtATimePasswordHasher(), PASSWORD, SALT)] * MOST_AT_ONCE
-    assert len(running) == MOST_AT_ONCE
+    assert hashes == [compute(OneAtATimePasswordHasher(), PASSWORD, SALT)] * MAX_AT_ONCE
+    assert len(running) == MAX_AT_ONCE
     assert len(set(running)) == 1
 
 
 def test_hasher__computation_that_fails__leaves_its_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(PBKDF2PasswordHasher, "encode", lambda *_: 1 / 0)
-        for _ in range(2 * MOST_AT_ONCE):
+        for _ in range(2 * MAX_AT_ONCE):
             with pytest.raises(ZeroDivisionError):
                 encode()
     assert encode()

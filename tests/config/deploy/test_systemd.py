@@ -70,7 +70,7 @@ def test_server__stop__signals_the_supervisor_alone_and_waits_for_requests() -> 
 
 def test_server__open_files__are_as_many_as_a_worker_wants() -> None:
     limit = int(read("halyard.service")["Service"]["LimitNOFILE"])
-    assert limit - supervisor._OTHER_FILES >= supervisor._MOST_CONNECTIONS
+    assert limit - supervisor._OTHER_FILES >= supervisor._MAX_CONNECTIONS
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -322,7 +322,7 @@ def test_wait_for_state__database_that_hangs__ends_with_the_file_or_without(
         saver.save()
         snapshot.reset()
     monkeypatch.setattr(follower, "_PATIENCE_AT_START", 0.001)
-    monkeypatch.setattr(follower, "_LONGEST_START", 0.002)
+    monkeypatch.setattr(follower, "_MAX_START", 0.002)
     Follower(Listener(), saver).wait_for_state()
     assert (tables.current.revision is not None) is has_file
 

@@ -211,10 +211,10 @@ def test_refresh__followed__wakes_the_follower_and_waits_for_it(news) -> None:
 
 def test_refresh__follower_does_not_come_back__waits_once_and_then_no_more(news, monkeypatch) -> None:
     _, woken = news
-    monkeypatch.setattr(freshness, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(freshness, "MAX_WAIT", 0.01)
     make_flag("a", enabled=True)
     snapshot.refresh()
-    monkeypatch.setattr(freshness, "LONGEST_WAIT", 600)
+    monkeypatch.setattr(freshness, "MAX_WAIT", 600)
     for _ in range(3):
         snapshot.refresh()
     assert len(woken) == 4  # the follower must know in any case
@@ -224,7 +224,7 @@ def test_refresh__follower_does_not_come_back__waits_once_and_then_no_more(news,
 
 def test_refresh__follower_answers_an_earlier_question__waits_for_its_own(news, monkeypatch) -> None:
     told, _ = news
-    monkeypatch.setattr(freshness, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(freshness, "MAX_WAIT", 0.01)
     earlier = told.begin()
     make_flag("a", enabled=True)
     # The answer comes as soon as this request has asked, however busy the machine is.
@@ -235,7 +235,7 @@ def test_refresh__follower_answers_an_earlier_question__waits_for_its_own(news, 
 
 def test_refresh__large_change_announced__waits_no_longer(news, monkeypatch) -> None:
     told, _ = news
-    monkeypatch.setattr(freshness, "LONGEST_WAIT", 600)
+    monkeypatch.setattr(freshness, "MAX_WAIT", 600)
     make_flag("a", enabled=True)
     thread = threading.Timer(0.01, told.announce_large_change)
     thread.start()

@@ -103,7 +103,7 @@ def test_catch_up__few_changes__announces_nothing(flags: list[str]) -> None:
 def yields_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this thread pause as often as it can."""
     monkeypatch.setattr(tables._pace, "pauses_at", 0.0)
-    monkeypatch.setattr(tables, "_LONGEST_STRETCH", -1.0)
+    monkeypatch.setattr(tables, "_MAX_SECONDS_BUSY", -1.0)
 
 
 def make_key(name: str) -> None:

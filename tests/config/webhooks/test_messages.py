@@ -10,7 +10,7 @@ import pytest
 
 from config.change_log.writing import Actor
 from config.models import Change, Source, WebhookFormat
-from config.webhooks.messages import MOST_CHANGES, Message, render, render_test
+from config.webhooks.messages import MAX_CHANGES, Message, render, render_test
 from flags.changes.flag_changes import update_flag
 from tests.conftest import NOON
 from tests.factories import FlagFactory
@@ -78,7 +78,7 @@ def test_teams__change__is_a_card_with_a_run_of_text_for_each_line(message: Mess
 
 @pytest.mark.parametrize("form", WebhookFormat)
 def test_render__write_of_very_many_changes__is_short_and_says_how_many(message: Message, form: WebhookFormat) -> None:
-    many = message_of(*[message.first] * (MOST_CHANGES + 1_000))
+    many = message_of(*[message.first] * (MAX_CHANGES + 1_000))
     body = render(many, form)
     assert len(body) < 25_000
     assert many.summary == "flag shop changed and 1,049 more"

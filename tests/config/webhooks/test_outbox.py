@@ -308,7 +308,7 @@ def test_clean__old_deliveries__go_and_those_that_wait_stay(waiting: Delivery) -
 
 
 def test_clean__more_than_are_kept_of_a_webhook__go_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "MOST_KEPT", 2)
+    monkeypatch.setattr(outbox, "MAX_KEPT", 2)
     webhook = make()
     ids = [outbox.queue_test(webhook, NOON).pk for _ in range(5)]
     Delivery.objects.update(state="delivered")

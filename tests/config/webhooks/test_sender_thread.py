@@ -13,7 +13,7 @@ from config.models import Delivery
 from config.monitoring import counting
 from config.webhooks import outbox
 from config.webhooks import sender_thread as sender
-from config.webhooks.sender_thread import MOST_IN_FLIGHT, MOST_OF_EACH, Sender
+from config.webhooks.sender_thread import MAX_IN_FLIGHT, MAX_IN_FLIGHT_EACH, Sender
 from config.webhooks.sending import Outcome
 from tests.config.webhooks.test_changes import make
 from tests.factories import FlagFactory
@@ -43,27 +43,27 @@ class World:
 
 def test_look__several_changes__are_sent_a_few_at_a_time_until_all_are_delivered() -> None:
     make()
-    for at in range(MOST_OF_EACH + 2):
+    for at in range(MAX_IN_FLIGHT_EACH + 2):
         FlagFactory(key=f"flag-{at}")
     world = World()
     world.sender.look()
-    assert world.let_all_end() == MOST_OF_EACH
+    assert world.let_all_end() == MAX_IN_FLIGHT_EACH
     assert world.sender.record_ended()
     world.sender.look()
     assert world.let_all_end() == 2
     assert world.sender.record_ended()
     assert not world.sender.record_ended()
     assert {delivery.state for delivery in Delivery.objects.all()} == {"delivered"}
-    assert len({headers["webhook-id"] for _, headers in world.sent}) == MOST_OF_EACH + 2
+    assert len({headers["webhook-id"] for _, headers in world.sent}) == MAX_IN_FLIGHT_EACH + 2
 
 
 def test_look__many_webhooks__stay_within_the_limit_of_all() -> None:
-    for at in range(MOST_IN_FLIGHT):
+    for at in range(MAX_IN_FLIGHT):
         outbox.queue_test(make(name=f"{at}"), timezone.now())
         outbox.queue_test(make(name=f"{at}"), timezone.now())
     world = World()
     world.sender.look()
-    assert world.let_all_end() == MOST_IN_FLIGHT
+    assert world.let_all_end() == MAX_IN_FLIGHT
 
 
 def test_attempt__that_fails_with_a_defect__is_recorded_as_failed(caplog: pytest.LogCaptureFixture) -> None:

@@ -88,7 +88,7 @@ def test_page_of_a_write__database_takes_no_changes__offers_nothing(
 def test_page_of_a_write__of_very_many_changes__offers_to_undo_them_untried(
     flag: Flag, production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_pages, "_MOST_TRIED", 1)
+    monkeypatch.setattr(write_pages, "_MAX_TRIED", 1)
     monkeypatch.setattr(write_pages, "refusal_of_undo", Mock(side_effect=AssertionError))
     client = sign_in()
     switch(client, flag, create_flag(key="g", environment=production, actor=ACTOR, now=NOON))

@@ -25,7 +25,7 @@ from tests.fast_lane import lane
 from tests.transactions import rolled_back, undone
 
 CHUNKS, REQUESTS = 100, 200
-LEAST_SERVED = 0.4
+MIN_SERVED = 0.4
 """The share of the requests that the lane serves itself."""
 NOW = NOON + timedelta(days=2)
 ID = UUID("01937a5e-9c1b-7d3a-8f00-000000000001")
@@ -74,7 +74,7 @@ def test_fast_lane__any_request__does_what_django_does(
         etag = dict(by_lane.headers).get("ETag")
         if etag is not None and "If-None-Match" not in request.headers:
             requests.append(request._replace(headers={**request.headers, "If-None-Match": etag}))
-    assert served >= LEAST_SERVED * len(requests)
+    assert served >= MIN_SERVED * len(requests)
 
 
 def _by_lane(world: World, request: Request) -> tuple[Outcome, bool]:

@@ -130,7 +130,7 @@ def test_withheld__body__is_never_read(method: str) -> None:
 
 
 def test_discard__long_body__is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "MOST_DISCARDED", 2**17)
+    monkeypatch.setattr(bodies, "MAX_DISCARDED", 2**17)
     raw = io.BytesIO(bytes(2**18))
     assert not Discarder(1).discard(exchange(), raw)
     assert raw.tell() == 2**17
