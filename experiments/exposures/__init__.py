@@ -1,1 +1,1 @@
-"""Who was exposed to which variant: assignment, its cache, reported exposures, and erasing them."""
+"""Who was exposed to which variant: assignment, its cache, and exposures that events and imports report."""

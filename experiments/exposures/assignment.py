@@ -1,4 +1,4 @@
-"""Assigning variants: a user keeps a stored variant, or gets one by the split, which is stored before the answer."""
+"""Assigning variants. A user keeps a stored variant; a new variant is stored before it is answered."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ REASONS: Mapping[str, str] = {
     Exclusion.NOT_IN_TRAFFIC.value: "the user is outside the percentage that the experiment takes in.",
     WINNER: "the experiment has stopped, and every user gets its winner.",
 }
-"""The reasons why a user does not count for an experiment, each with its meaning."""
+"""Why a user does not count in an experiment, by code."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigner:
-    """An experiment, compiled for assigning users. `phase` is the number of its newest phase, which assigns."""
+    """An experiment compiled for assignment. `phase` is the number of the newest phase, by which new users are
+    assigned.
+    """
 
     id: UUID
     key: str
@@ -60,7 +62,7 @@ class Assigner:
     document: Document
 
     def assign_by_flag(self, environment: Environment, context: Context) -> Assigned | None:
-        """Return the variant of a user, by the flag if the experiment drives one.
+        """Return the variant of a user. If the experiment drives a flag, the flag decides.
 
         Return None if this process does not know yet that the experiment drives the flag.
         """
@@ -73,9 +75,9 @@ class Assigner:
         return None if flag is None else assign_by_flag(flag, self.key, context)
 
     def phase_that_gives(self, variant: str, context: Context) -> int:
-        """Return the number of the newest phase that gives this variant to the user, or of the newest if none does.
+        """Return the newest phase that gives the user this variant; the newest phase of all if none does.
 
-        A flag that was evaluated while a phase was being opened may have used the phase before.
+        A flag that is evaluated while a phase opens may still use the phase before.
         """
         numbers = range(self.phase, 0, -1)
         return next((number for number in numbers if self._assign_by(number)(context) == Assigned(variant)), self.phase)
@@ -88,7 +90,7 @@ class Assigner:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The variant of one user in one experiment, and the reason why the user does not count, or None if they do."""
+    """The variant of a user in an experiment. `reason` says why the user does not count, and is None if they do."""
 
     variant: str
     experiment_id: UUID
@@ -96,7 +98,7 @@ class Assignment:
 
 
 Require = Callable[[], None]
-"""Refuses the caller of a request that reads or writes the database, if their key may have been revoked."""
+"""Refuses a caller whose key may have been revoked. It is called before the database is read or written."""
 
 
 def get_variant(
@@ -108,11 +110,10 @@ def get_variant(
     attributes: Mapping[str, Any] | None = None,
     require: Require = snapshot.require_current_keys,
 ) -> Assignment:
-    """Return the variant of a user, and store the exposure, with the attributes, of a user who has none yet.
+    """Return the variant of a user. A user without one is exposed: the exposure and the attributes are stored.
 
-    `require` is called unless this process remembers the variant.
-
-    Raises DomainError `experiment_not_found` or `experiment_not_running`.
+    `require` is called unless this process remembers the variant. Raises DomainError `experiment_not_found` or
+    `experiment_not_running`.
     """
     if remembered := get_remembered_variant(key=key, environment=environment, user_id=user_id):
         return remembered
@@ -145,7 +146,7 @@ def _get_stored_variant(key: str, user: _User, require: Require) -> Assignment:
 
 
 def get_remembered_variant(*, key: str, environment: Environment, user_id: str) -> Assignment | None:
-    """Return what `get_variant` would return, if this process remembers it. Nothing is read from the database."""
+    """Return what `get_variant` would, if this process remembers it. The database is not read."""
     remembered = _find_remembered(key, environment, user_id)
     if remembered is not None:
         metrics.variant_answers.add(1, "remembered")
@@ -153,7 +154,7 @@ def get_remembered_variant(*, key: str, environment: Environment, user_id: str) 
 
 
 def remembers(*, key: str, environment: Environment, user_id: str) -> bool:
-    """Return whether this process remembers the variant of a user. Nothing is read from the database, or counted."""
+    """Return whether this process remembers the variant of a user. Monitoring does not count this look."""
     return _find_remembered(key, environment, user_id) is not None
 
 
@@ -182,7 +183,7 @@ def get_variants(
 ) -> dict[str, Assignment]:
     """Return the variants of a user in all running experiments, by key. Without `record`, no exposure is stored.
 
-    `require` is called unless this process remembers all of them.
+    `require` is called unless this process remembers all variants.
     """
     state = assigners.state
     keys = sorted(key for environment_key, key in state if environment_key == environment.key)
@@ -210,9 +211,9 @@ def get_variants(
 def stored_for_flags(
     environment: Environment, experiments: Collection[str], user_id: str, until: datetime | None = None
 ) -> Mapping[str, str]:
-    """Return the stored variants of a user in experiments with these keys, by key, for the flags that they drive.
+    """Return the variants that flags must go on showing a user, by experiment key.
 
-    With `until`, only exposures up to that moment count.
+    With `until`, only exposures up to then count.
     """
     driving = [experiment for key in experiments if (experiment := assigners.state.get((environment.key, key)))]
     if not driving:
@@ -231,7 +232,7 @@ def stored_for_flags(
 
 
 def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, StoredVariant]:
-    """Return the stored variants, or while the database is away those that this process remembers."""
+    """Return the stored variants. During an outage of the database, return those that this process remembers."""
     remembered = {
         user: StoredVariant(variant, is_final=True) for user in users if (variant := assignment_cache.remembered(user))
     }
@@ -248,8 +249,8 @@ def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, Sto
 def record_for_flag(environment: Environment, experiment: str, variant: str, context: Context) -> str | None:
     """Store the exposure of a user to whom a flag served a variant, and return the variant that counts.
 
-    Return None if the experiment was stopped, or its start undone, since the flag was evaluated. While the database
-    is away, nothing is stored. The next evaluation for the user will be.
+    Return None if the experiment was stopped, or its start undone, since the evaluation. During an outage of the
+    database nothing is stored: a later evaluation for the user stores the exposure.
     """
     assigner = assigners.state.get((environment.key, experiment))
     if assigner is None or assigner.status != Status.RUNNING:
@@ -274,14 +275,14 @@ def record_for_flag(environment: Environment, experiment: str, variant: str, con
 
 
 class _User:
-    """A user at one moment, with their attributes."""
+    """A user at one time, with their attributes."""
 
     def __init__(self, environment: Environment, user_id: str, now: datetime, attributes: Mapping[str, Any]) -> None:
         self.environment = environment
         self.context = Context(user_id, attributes, configuration(environment.key), now)
 
     def stored_in(self, experiments: Collection[Assigner], require: Require) -> Mapping[ExposureKey, StoredVariant]:
-        """Return the stored variants of the user, without experiments that force a variant on them."""
+        """Return the stored variants of the user, except in experiments that force a variant for them."""
         user_id = self.context.user_id
         keys = [(experiment.id, user_id) for experiment in experiments if user_id not in experiment.forced]
         if not all(map(assignment_cache.remembered, keys)):
@@ -293,8 +294,8 @@ class _User:
     ) -> tuple[Assignment, bool] | None:
         """Return the assignment of the user, and whether it must be stored before it is answered.
 
-        A user who has an exposure keeps the variant, also if the flag no longer shows it to them. Return
-        None if this process does not know the start of the experiment yet.
+        A user with an exposure keeps the variant, even if the flag no longer shows it. Return None if this process does
+        not know the start of the experiment yet.
         """
         earlier = stored.get((experiment.id, self.context.user_id))
         if earlier is not None and earlier.is_final:
@@ -310,7 +311,7 @@ class _User:
         return Assignment(decided.variant, experiment.id, reason), decided.exclusion is None
 
     def exposure(self, experiment: Assigner, variant: str) -> tuple[Any, ...]:
-        """Return the arguments of `assign` for a user who has no variant yet."""
+        """Return the arguments of `assign` for a user without a variant."""
         user = self.context
         phase = experiment.phase_that_gives(variant, user)
         return experiment.id, user.user_id, variant, user.now, user.attributes, phase

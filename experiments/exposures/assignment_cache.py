@@ -1,8 +1,8 @@
 """A cache of final variants in this process, so that repeated questions need no database.
 
-A final variant changes only when its user is erased or forced, or the experiment is changed. The transaction that
-does so pokes the host's signal file, and every process of the host then forgets its cache. Other hosts do not hear of
-erasures, so no entry lives longer than a minute. While the database is away, nothing is forgotten.
+A final variant changes only if its user is erased or forced, or if the experiment changes. The transaction that does so
+changes the host's signal file, and every process of the host then drops its cache. Other hosts do not hear of erasures,
+so an entry lives for a minute at most. During an outage of the database, no entry is dropped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from experiments.exposures.storage import StoredVariant
 from experiments.models.locks import ExposureKey
 
 MAX_ENTRIES = 50_000
-"""The most entries of a page; there are two pages at a time."""
+"""The maximum number of entries of a page. Two pages exist at a time."""
 _SECONDS = 20.0
-"""A page is written for this long and read for as long after; a late reader may extend that once more."""
+"""A page takes entries for this long, and is read for as long again. A late reader may extend that once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The entries since a signal, and those of the page before. Threads share it and may replace it at any moment."""
+    """The entries since a signal, and the entries of the page before. Threads share pages and may replace them at any
+    time.
+    """
 
     signal: int
     until: float
@@ -36,13 +38,13 @@ class _Page:
 
 
 class AssignmentCache:
-    """Final variants by experiment and user. An entry read under one signal is not used under another."""
+    """Final variants by experiment and user. An entry that was read under one signal is not used under another."""
 
     def __init__(self) -> None:
         self._page = _Page(signal=0, until=0)
 
     def get(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVariant]:
-        """Return the stored variants of those users who have one, from the cache or else from the database."""
+        """Return the variants of the users who have one, from the cache or the database."""
         signal = signal_file.read()  # first: what is read afterwards is at least as new
         page = self._turned(signal)
         variants = {}
@@ -57,7 +59,7 @@ class AssignmentCache:
         return variants
 
     def remembered(self, user: ExposureKey) -> str | None:
-        """Return the final variant of a user if it is in the cache, without a look at the database."""
+        """Return the final variant of a user from the cache alone; None if it is not there."""
         page = self._turned(signal_file.read())
         return page.entries.get(user) or page.before.get(user)
 

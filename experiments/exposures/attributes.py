@@ -1,4 +1,4 @@
-"""The attributes of a user that an exposure stores, so that results can be broken down by them."""
+"""The attributes of users that exposures store, so that results can be broken down by them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from events.properties import RESERVED
 from flags.engine.conditions import MAX_LEVELS
 
 MAX_ATTRIBUTES = 32
-"""An exposure stores the first of the attributes that can be stored, up to this number."""
+"""An exposure stores at most this many attributes: the first of those that can be stored."""
 ATTRIBUTE_LENGTH = 100
 TEXT_LENGTH = 200
 
 
 def storable_attributes(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the texts, finite numbers and booleans within the limits above, or None if there are none.
+    """Return the strings, finite numbers and booleans within these limits; None if there are none.
 
-    Those within objects get the names by which conditions find them: `a.b` for `b` within `a`.
+    Attributes within objects get the names that conditions use: `a.b` for `b` within `a`.
     """
     if not attributes:
         return None
@@ -30,7 +30,7 @@ def storable_attributes(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _named(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes, and then those within objects, one level after the other: each name once."""
+    """Yield the attributes, and then those within objects, level by level. Each name comes once."""
     yield from attributes.items()
     inner, seen = _within("", attributes), set(attributes)
     for _ in range(MAX_LEVELS - 1):
@@ -44,13 +44,13 @@ def _named(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _within(prefix: str, holder: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the objects in which conditions look further, which excludes those with a dot in their own name."""
+    """Return the objects in which conditions look further. Conditions skip objects with a dot in their own name."""
     entries = holder.items()
     return [(f"{prefix}{name}.", value) for name, value in entries if isinstance(value, dict) and "." not in name]
 
 
 def attributes_in(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of an event that may be attributes of the user, which are all but the reserved ones."""
+    """Return the properties of an event that describe the user: all but the reserved ones."""
     if RESERVED.issuperset(properties):  # as in most reports
         return {}
     return {name: value for name, value in properties.items() if name not in RESERVED}

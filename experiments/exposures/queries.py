@@ -21,7 +21,7 @@ from flags.usage.attributes import names_of_document
 
 @dataclass(frozen=True, slots=True)
 class SeenAttributes:
-    """The attributes that a user last had, and when any were last seen: None if nothing is known.
+    """The attributes that a user last had. `seen_at` is None if nothing is known.
 
     `is_recent` says that the user is in the sample of recent users.
     """
@@ -32,15 +32,15 @@ class SeenAttributes:
 
 
 def exposures_of(environment: Environment, user_id: str) -> list[Exposure]:
-    """Return the exposures of a user in all experiments of an environment, the newest first, with one query."""
+    """Return a user's exposures in all experiments of an environment, the newest first, with one query."""
     experiments = Experiment.objects.in_environment(environment).order_by().values("pk")
     return list(Exposure.objects.filter(experiment__in=experiments, user_id=user_id).order_by("-exposed_at"))
 
 
 def attributes_seen(environment: Environment, user_id: str, exposures: Sequence[Exposure]) -> SeenAttributes:
-    """Return the attributes from the sample of recent users and from the user's exposures. Later values count.
+    """Return the attributes from the sample of recent users and from the exposures. Later values win.
 
-    The sample has what conditions read, and exposures have what was sent with them.
+    The sample has the attributes that conditions read, and exposures those that were sent with them.
     """
     recent = RecentUser.objects.filter(environment=environment, user_id=user_id).first()
     seen: list[tuple[datetime, Mapping[str, Any]]] = [(row.exposed_at, row.attributes or {}) for row in exposures]
@@ -57,14 +57,14 @@ def _merge(seen: Iterable[tuple[datetime, Mapping[str, Any]]]) -> dict[str, Any]
 
 
 def attributes_read(environment_key: str) -> Iterator[str]:
-    """Yield the names of the attributes that drafts and running experiments read."""
+    """Yield the attributes that drafts and running experiments read."""
     for (key, _), experiment in assigners.state.items():
         if key == environment_key and experiment.status != Status.STOPPED:
             yield from names_of_document(experiment.document)
 
 
 def variants_of_recent_users(environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-    """Return the variants that recent users have, by user id and experiment key, with one query."""
+    """Return the variants of recent users, by user id and experiment key, with one query."""
     keys = {
         assigner.id: key for key in experiments if (assigner := assigners.state.get((environment.key, key))) is not None
     }
@@ -77,18 +77,18 @@ def variants_of_recent_users(environment: Environment, experiments: Collection[s
 
 
 _MAX_SEARCHED = 5_000
-"""How many of the newest arrivals are searched. Where there are more, something is taken to have changed."""
+"""At most this many of the newest arrivals are searched. If there are more, something is taken to have changed."""
 _SEPARATOR = "|"
 _EVENTS, _EXPOSURES = Event._meta.db_table, Exposure._meta.db_table
 
 
 def current_arrivals() -> str:
-    """Return the position of events and exposures, for `has_arrivals`."""
+    """Return the position of events and exposures in the order of commits, for `has_arrivals`."""
     return _SEPARATOR.join((newest_position(_EVENTS), newest_position(_EXPOSURES)))
 
 
 def can_be_arrivals(text: str) -> bool:
-    """Return whether a text that a client sent can be such a position."""
+    """Return whether a client may have got this text from `current_arrivals`."""
     positions = text.split(_SEPARATOR)
     return len(positions) == 2 and all(map(is_position, positions))
 

@@ -1,4 +1,4 @@
-"""Recording exposures: one row for each user and experiment, in whatever order assignments and reports arrive.
+"""Recording exposures: one row per user and experiment, in whatever order assignments and reports arrive.
 
 The earliest exposure counts. A variant that this service has assigned never changes, because the user has seen it.
 """
@@ -41,12 +41,12 @@ _DECISIVE = (
     *("key", "environment_id", "status", "started_at", "stopped_at", "frozen_at", "forced_variants"),
     *("variants", "group", "phases", "metrics", "definitions"),
 )
-"""What of an experiment decides which events report exposures to it. Reading the rest takes as long again."""
+"""The columns that decide which events report exposures. Reading the others would take as long again."""
 _SECOND = timedelta(seconds=1)
 _UNDER_WAY = timedelta(minutes=10)
-"""No event takes longer than this from its receipt to its commit."""
+"""The longest time between the receipt of an event and its commit."""
 _START_IS_FINAL_AFTER = timedelta(hours=1)
-"""A start can be undone for ten minutes, and the clock of another host may be slow."""
+"""A start can be undone for ten minutes. The clock of another host may be slow."""
 
 
 def assign(
@@ -57,9 +57,9 @@ def assign(
     attributes: Mapping[str, Any] | None = None,
     phase: int = 1,
 ) -> str:
-    """Store that the user gets this variant, unless they have one already, and return the variant that they have.
+    """Store that a user without a variant gets this one. Return the variant that the user has then.
 
-    The answer never changes afterwards, so `find_variants` is enough for the next question.
+    That variant is final, so `find_variants` answers every later question.
     """
     exposure = assigned_exposure(experiment_id, user_id, variant, exposed_at, attributes, phase)
     variants = store_exposures([exposure])
@@ -76,7 +76,7 @@ def assigned_exposure(
     attributes: Mapping[str, Any] | None,
     phase: int,
 ) -> ExposureRow:
-    """Return the exposure of a user who was assigned in a phase, to be stored."""
+    """Return the exposure of a user who was assigned in a phase."""
     return ExposureRow(
         experiment_id=experiment_id,
         user_id=user_id,
@@ -91,14 +91,15 @@ def assigned_exposure(
 
 
 def find_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVariant]:
-    """Return the stored variants of those users who have one. Simultaneous callers share a query."""
+    """Return the stored variants of the users who have one. Simultaneous callers share a query."""
     return reads.submit(_VARIANTS, users)
 
 
 def store_exposures(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
-    """Store the exposures of users who have none, and return the variant of each user.
+    """Store exposures, and return the variant of each user. Users with an exposure keep it.
 
-    Those after a stop are left out. Either all others are committed or none. Simultaneous callers share a transaction.
+    Exposures after a stop are left out. The others are committed all together or not at all. Simultaneous callers share
+    a transaction.
     """
     variants = writes.submit(_ASSIGNMENTS, exposures)
     metrics.exposures_recorded.add(len(variants), "assignment")
@@ -129,10 +130,10 @@ _ASSIGNMENTS = Handler(
 
 
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
-    """Store the exposures that newly stored events report, in their transaction.
+    """Store the exposures that new events report, in the transaction of these events.
 
-    Reports of a variant that the experiment does not have are not stored. Nor are those of keys of scope `client` if
-    the hash does not give the variant. Results count both as anomalies.
+    Reports of a variant that the experiment does not have are not stored. Reports of keys of scope `client` are not
+    stored if the hash does not give the user that variant. Results show how many there were of both.
     """
     experiments = _experiments_named(environment, events)
     if number := _store(_collect(events, experiments), experiments.values()):
@@ -140,9 +141,9 @@ def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_
 
 
 def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Report]]) -> int:
-    """Store imported exposures by user id in the caller's transaction, and return how many users are new.
+    """Store imported exposures in the caller's transaction, and return how many users are new.
 
-    All of them are between the start and the stop of the experiment, whose results are not frozen.
+    Callers have checked that the exposures are between start and stop, and that the results are not frozen.
     """
     starts = starts_of(experiment.phases)
     by_user: dict[str, Reports] = {}
@@ -154,20 +155,20 @@ def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Repor
 
 
 def record_reported_before_start(experiment: Experiment) -> None:
-    """Store the exposures that events reported during the start or earlier in its second, in the start's transaction.
+    """Store the exposures that events reported during the start, or before it in its second.
 
-    These events named a draft when they were stored. Recording such an event waits for this transaction (see
-    `find_named`), so every exposure is found either here or there.
+    It runs in the transaction of the start. Such an event named a draft when it was recorded, and its recording waits
+    for the start (see `find_named`). So each exposure is found either here or there.
     """
     _record_stored(experiment, _reporting(experiment), {})
 
 
 def record_reported_meanwhile(experiment: Experiment, stopped_at: datetime) -> None:
-    """Store the exposures that events reported while the experiment was stopped, in the transaction that reopens it.
+    """Store the exposures that events reported while the experiment was stopped, in the transaction of its reopening.
 
-    These events were received after the stop, or during the stop by the clock of another host. As with a start, every
-    exposure is found either here or by the recording of the event. Reports of users whose variant was forced then do
-    not count, even if it is not forced now: they would not have counted without the stop either.
+    These events were received after the stop, or by the clock of another host during the stop. As at a start, each
+    exposure is found either here or by the recording of its event. Reports of users whose variant was forced at that
+    time are left out, even if it is not forced any more: without the stop, they would not have counted either.
     """
     reporting = _reporting(experiment).filter(received_at__gte=stopped_at - _UNDER_WAY)
     _record_stored(experiment, reporting, forced_until(experiment))
@@ -181,7 +182,7 @@ def _reporting(experiment: Experiment) -> EventQuerySet:
 
 
 def _record_stored(experiment: Experiment, waiting: EventQuerySet, forced_until: Mapping[str, datetime]) -> None:
-    """Store the exposures that stored events report, without those received while the user's variant was forced."""
+    """Store what stored events report, except events received while the variant of their user was forced."""
     counting = (event for event in waiting.iterator() if not _was_forced(forced_until.get(event.user_id), event))
     new_events = map(_as_new_event, counting)
     while events := list(islice(new_events, _EVENTS_AT_ONCE)):
@@ -193,10 +194,10 @@ def _was_forced(until: datetime | None, event: Event) -> bool:
 
 
 def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
-    """Return the experiments with these ids and keys, read from the database: no exposure may miss a start.
+    """Return the experiments with these ids and keys from the database, so that no exposure misses a start.
 
-    Drafts and stopped experiments are read once more with a lock, because they may be about to start or to reopen. So
-    are those that have just started, because their start may be about to be undone, and a draft has no exposures.
+    Drafts and stopped experiments may be about to start or reopen, and young starts may be about to be undone. If there
+    are any, all are locked and read once more.
     """
     if not names:
         return []
@@ -217,7 +218,7 @@ def _may_change_soon(experiment: Experiment, young: datetime) -> bool:
 
 
 def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -> list[str]:
-    """Return the names by which events may call the experiment of this id or key; none if there is no such one."""
+    """Return the names by which events may call the experiment with this id or key; none if there is none."""
     experiments = Experiment.objects.in_environment(environment)
     named = experiments.filter(pk=reference).first() if is_uuid(reference) else None
     named = named or experiments.filter(key=reference).first()
@@ -225,7 +226,7 @@ def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -
 
 
 def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
-    """Return the events that report a variant that the experiment does not have, from its start until its stop.
+    """Return the events between start and stop that report a variant which the experiment does not have.
 
     For a draft, these are all such events.
     """
@@ -242,9 +243,9 @@ def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
 
 
 def doubted_reports(experiment: Experiment) -> EventQuerySet:
-    """Return the reports of keys of scope `client` that name a variant which the hash does not give, until the stop.
+    """Return the reports of client keys until the stop whose variant the hash does not give.
 
-    Reports of the variant that the user has anyway, whether stored or forced, are left out.
+    Reports of the variant that the user has anyway, stored or forced, are left out.
     """
     naming = Event.objects.filter(environment=experiment.environment_id, is_doubted=True)
     reporting = naming.referring_to(*experiment.references()).exclude(user_id__in=experiment.forced_variants)
@@ -264,7 +265,7 @@ def _as_new_event(event: Event) -> NewEvent:
 def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> ReportsByUser:
     """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order.
 
-    Doubted reports are marked in the database, and left out.
+    Doubted reports are left out, and marked in the database.
     """
     reported: dict[_Started, dict[str, Reports]] = {}
     doubted: list[NewEvent] = []
@@ -295,9 +296,9 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
 
 
 def _store(reported: ReportsByUser, experiments: Iterable[Experiment], *, are_many_changing: bool = False) -> int:
-    """Store the reports together with what the users of new or earlier exposures saw while outside.
+    """Store reports, with what users of new or earlier exposures saw while outside of the experiment.
 
-    What users see while outside is no exposure, so nothing was stored of it when it arrived before the exposure.
+    A sight from outside is no exposure, so nothing was stored if it came before the exposure.
     """
     for experiment in {experiment.pk: experiment for experiment in experiments}.values():
         if len(experiment.phases) > 1:  # in one phase, a user is either in or out
@@ -319,7 +320,7 @@ def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -
 
 
 class _Started:
-    """A started experiment, prepared to be asked whether many events report exposures to it."""
+    """A started experiment, prepared for questions about many events."""
 
     def __init__(self, experiment: Experiment) -> None:
         assert experiment.started_at is not None  # noqa: S101 (drafts have no exposures)
@@ -358,10 +359,10 @@ class _Started:
         return any(is_in is None or is_in(user_id) for is_in in self._ranges[first - 1 : last])
 
     def doubts(self, user_id: str, variant: str, counted_at: datetime) -> bool:
-        """Return whether a report of a client names a variant that no phase until the event gives the user.
+        """Return whether a client reports a variant that no phase until the event gives the user.
 
-        Everybody can read the key of a client, and could report any variant. The conditions cannot be checked, because
-        events have no attributes. Users outside of the experiment see the control.
+        Anybody can read a client key and report any variant. Conditions cannot be checked, because events have no
+        attributes. Users outside of the experiment see the control.
         """
         if variant == self._variant_keys[0] and not self.includes(user_id, counted_at):
             return False
@@ -372,7 +373,7 @@ class _Started:
         return True
 
     def _phases_at(self, counted_at: datetime) -> tuple[int, int]:
-        """Return the numbers of the first and the last phase of the second of an event."""
+        """Return the first and the last phase of the second of an event."""
         return number_in(self.starts, counted_at), number_in(self.starts, counted_at + _SECOND)
 
     @cached_property
@@ -382,7 +383,7 @@ class _Started:
 
 
 class _StartedByName(dict[str, _Started | None]):
-    """The started experiments by all names that events call them; None where a name is of no such one."""
+    """Started experiments by id and key, in the words of the events. Unknown names map to None."""
 
     def __init__(self, experiments: Mapping[str, Experiment]) -> None:
         by_id = {each.pk: _Started(each) for each in experiments.values() if each.started_at is not None}
@@ -399,6 +400,6 @@ def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> 
 
 
 def _by_reference(experiments: Sequence[Experiment]) -> dict[str, Experiment]:
-    """Return experiments by their keys and ids; an id wins over an equal key of another experiment."""
+    """Return experiments by key and id. An id wins over an equal key of another experiment."""
     by_key = {reference_of(experiment.key): experiment for experiment in experiments}
     return by_key | {str(experiment.pk): experiment for experiment in experiments}

@@ -22,11 +22,11 @@ from experiments.models.locks import UNEXPECTED, Expected, StoredExposure, lock_
 from experiments.models.phases import number_in
 
 _CHANGEABLE = (Origin.REPORTED, Origin.IMPORTED)
-"""The origins of exposures whose variant an earlier report replaces. A variant that this service answered is final."""
+"""An earlier report replaces the variant of these exposures. A variant that this service answered is final."""
 
 
 class Report(NamedTuple):
-    """A report that a user saw a variant at a moment, with the attributes of the user."""
+    """A user saw a variant at a time, with these attributes."""
 
     variant: str
     at: datetime
@@ -35,19 +35,19 @@ class Report(NamedTuple):
 
 @dataclass(slots=True)
 class Reports:
-    """The reports on one user and experiment in a batch: the earliest report of each variant.
+    """The reports on one user and experiment in a batch, with the earliest report of each variant.
 
-    Most users have one report, so there are no other collections unless there is something in them.
+    Most users have a single report, so the other collections exist only if they are needed.
     """
 
     starts: Sequence[datetime]
-    """The starts of the experiment's phases."""
+    """The start of each phase."""
     origin: Origin = Origin.REPORTED
     by_variant: dict[str, Report] = field(default_factory=dict)
     seen: set[tuple[datetime, str]] | None = None
-    """When the user saw which variant while outside of the experiment, which is no exposure."""
+    """When the user saw which variant while outside of the experiment. This is no exposure."""
     later: list[Report] | None = None
-    """The other reports, which may have attributes that the earliest one lacks."""
+    """Later reports, which may have attributes that the earliest one lacks."""
 
     def add(self, report: Report) -> None:
         other = self.by_variant.get(report.variant)
@@ -63,12 +63,12 @@ class Reports:
         self.seen.add((at, variant))
 
     def others(self, variant: str, exposed_at: datetime) -> Iterator[datetime]:
-        """Yield the moments at which the user saw another variant than the one that they count for."""
+        """Yield the times at which the user saw a variant other than the one that counts."""
         yield from (report.at for report in self.by_variant.values() if report.variant != variant)
         yield from (at for at, other in self.seen or () if other != variant and at >= exposed_at)
 
     def only(self) -> Report | None:
-        """Return the report if there is one of one variant, and the user saw nothing else."""
+        """Return the report if there is one of a single variant, and the user saw nothing else."""
         return self.first() if len(self.by_variant) == 1 and not self.seen else None
 
     def first(self) -> Report:
@@ -79,9 +79,10 @@ class Reports:
         return min(self.by_variant.values(), key=attrgetter("at", "variant"))
 
     def attributes(self) -> dict[str, Any] | None:
-        """Return the attributes of the first report. An import without any takes those of the earliest that has some.
+        """Return the attributes of the first report. An import without any takes those of the next report that has
+        some.
 
-        They describe the user, so it does not matter which variant a later report names.
+        Attributes describe the user, so it does not matter which variant a later report names.
         """
         if self.origin is not Origin.IMPORTED:
             return storable_attributes(self.first().attributes)
@@ -97,21 +98,22 @@ ReportsByUser = Mapping[UUID, Mapping[str, Reports]]
 
 
 _mostly_known: dict[UUID, bool] = {}
-"""Whether most of the users of the last reports on an experiment had an exposure already, in this process."""
+"""Whether most users of the last reports on an experiment had an exposure, as far as this process knows."""
 
 
 def store_reports(reported: ReportsByUser, *, are_many_changing: bool = False) -> int:
-    """Store the reports, and return how many users had no exposure before.
+    """Store reports, and return how many users had no exposure before.
 
-    Stored exposures are locked at once where many will change; otherwise those that change are read again with a lock.
+    With `are_many_changing`, stored exposures are locked at once. Otherwise only those that change are read again and
+    locked.
     """
     return sum(_store(experiment_id, by_user, are_many_changing) for experiment_id, by_user in reported.items())
 
 
 def _store(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changing: bool) -> int:
-    """Insert first or update first, whichever will probably do alone: each reads the index for each user.
+    """Insert first or update first, whichever will probably be enough. Both read the index for each user.
 
-    An update returns users without an exposure. So do those that another transaction erases between the two.
+    An update returns the users without an exposure. Some may have been erased between the two.
     """
     number, left = 0, by_user
     if not _mostly_known.get(experiment_id):
@@ -132,7 +134,7 @@ def _insert(experiment_id: UUID, by_user: Mapping[str, Reports]) -> int:
 
 
 def _update(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changing: bool) -> dict[str, Reports]:
-    """Change stored exposures by the reports, and return the reports of users without one.
+    """Change stored exposures by the reports, and return the reports of users without an exposure.
 
     Exposures that `_insert` has just stored are as the reports say.
     """
@@ -148,7 +150,7 @@ def _update(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changi
 
 
 def _expected(by_user: Mapping[str, Reports]) -> dict[str, Expected]:
-    """Return the exposures of the users that the reports do not change."""
+    """Return the exposures that the reports would leave as they are."""
     only = [reports.only() for reports in by_user.values()]
     moments = iter(msgspec.to_builtins([report.at for report in only if report]))
     expected = (Expected(report.variant, next(moments)) if report else UNEXPECTED for report in only)
@@ -173,20 +175,20 @@ def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> ExposureRo
 
 
 class _Change(NamedTuple):
-    """What an exposure becomes. With `keeps_attributes` its stored attributes stay unless there are new ones."""
+    """What an exposure becomes. With `keeps_attributes`, stored attributes stay unless there are new ones."""
 
     row: ExposureRow
     keeps_attributes: bool = True
 
 
 def _changes(exposures: Sequence[StoredExposure], by_user: Mapping[str, Reports]) -> dict[str, _Change]:
-    """Return what becomes of those of the exposures that the reports change, by user."""
+    """Return the exposures that the reports change, by user."""
     changes = ((exposure.user_id, _changed(exposure, by_user[exposure.user_id])) for exposure in exposures)
     return {user_id: change for user_id, change in changes if change}
 
 
 def _write(changes: Collection[_Change]) -> None:
-    """Write changed exposures, which are locked, with two statements for all of them."""
+    """Write changed exposures, which are locked, with two statements."""
     if changes:
         commit_in_two_phases()
     replace([change.row for change in changes if change.keeps_attributes])
@@ -194,7 +196,7 @@ def _write(changes: Collection[_Change]) -> None:
 
 
 def _changed(exposure: StoredExposure, reports: Reports) -> _Change | None:
-    """Return what the reports make of a stored exposure; None if it stays as it is."""
+    """Return what the reports make of a stored exposure; None if it stays the same."""
     before = _row(exposure)
     change = _moved(exposure, before, reports) if reports.by_variant else _Change(before)
     row = _with_others(change.row, exposure, reports)
@@ -202,7 +204,7 @@ def _changed(exposure: StoredExposure, reports: Reports) -> _Change | None:
 
 
 def _with_others(row: ExposureRow, exposure: StoredExposure, reports: Reports) -> ExposureRow:
-    """Return the exposure with the first moment at which the user saw another variant."""
+    """Return the exposure with the first time at which the user saw another variant."""
     if exposure.is_in_several_variants and exposure.in_several_since is None:
         return row  # that moment is unknown, and stays so
     moments = [*reports.others(row.variant, row.exposed_at)]
@@ -228,7 +230,7 @@ def _row(exposure: StoredExposure) -> ExposureRow:
 
 
 def _moved(exposure: StoredExposure, row: ExposureRow, reports: Reports) -> _Change:
-    """Move an exposure to an earlier moment, and to the variant of that moment if its own is not final."""
+    """Move an exposure to an earlier time. Unless its variant is final, it gets the variant of that time."""
     first, is_import = reports.first(), reports.origin == Origin.IMPORTED
     if exposure.origin in _CHANGEABLE and (first.at, first.variant) < (exposure.exposed_at, exposure.variant):
         new = _exposure(exposure.experiment_id, exposure.user_id, reports)

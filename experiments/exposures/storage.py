@@ -30,14 +30,14 @@ _FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
 class StoredVariant(NamedTuple):
-    """The stored variant of a user. It is final once this service has answered it; reports may change it until then."""
+    """The stored variant of a user. It is final once this service has answered it. Until then, reports may change it."""
 
     variant: str
     is_final: bool
 
 
 class ExposureRow(NamedTuple):
-    """An exposure to be stored. A file has many, and creating objects of the ORM takes longer than inserting them."""
+    """An exposure to store. A file has many, and making ORM objects takes longer than inserting them."""
 
     experiment_id: UUID
     user_id: str
@@ -51,12 +51,13 @@ class ExposureRow(NamedTuple):
 
 
 def insert_new(exposures: Sequence[ExposureRow]) -> int:
-    """Insert the exposures of users who have none in an experiment yet, and return how many these are.
+    """Insert the exposures of users who have none in an experiment yet, and return their number.
 
-    Pass distinct exposures of one experiment and origin, sorted by user, so that two transactions with common users do
-    not wait for each other in a circle. The ORM can ignore conflicts, but cannot say how many rows it wrote.
+    Pass distinct exposures of one experiment and origin, sorted by user: otherwise, two transactions with common users
+    may deadlock. The ORM can ignore conflicts, but does not say how many rows it wrote.
 
-    On Citus, all are inserted or none: a copy takes a fifth of the time of an insert, and cannot ignore conflicts.
+    On Citus, either all are inserted or none. A copy takes a fifth of the time of an insert, but cannot ignore
+    conflicts.
     """
     if not exposures:
         return 0
@@ -74,21 +75,21 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
 
 
 def replace(exposures: Sequence[ExposureRow]) -> None:
-    """Replace stored exposures, which the caller has locked. Without new attributes, the stored ones stay."""
+    """Replace locked exposures. Without new attributes, the stored ones stay."""
     attributes = f"COALESCE(excluded.attributes, {_TABLE}.attributes)"
     _insert(exposures, updating(_KEY, {**_REPLACED, "attributes": attributes}))
 
 
 def replace_with_attributes(exposures: Sequence[ExposureRow]) -> None:
-    """Replace stored exposures, which the caller has locked. Without new attributes, they have none afterwards."""
+    """Replace locked exposures. Without new attributes, they have none afterwards."""
     _insert(exposures, updating(_KEY, {**_REPLACED, "attributes": "excluded.attributes"}))
 
 
 def insert_assigned(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
-    """Insert exposures as `insert_new` does, and return the variant of each user; stored variants become final.
+    """Insert exposures as `insert_new` does, and return the variant of each user, which is final then.
 
-    An exposure after a stop, or to a draft whose start was undone, is not inserted, and its user is not in the answer.
-    A stop that is under way is waited for, and so is the undo of a start.
+    Exposures after a stop, or of a draft whose start was undone, are left out, and so are their users. A stop or an
+    undo that is under way is waited for.
     """
     if is_distributed():
         with transaction.atomic(savepoint=False):
@@ -112,7 +113,7 @@ def _assign(exposures: Sequence[ExposureRow], *, only: str = "") -> dict[Exposur
 
 
 def read_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVariant]:
-    """Return the stored variants of those users who have one."""
+    """Return the stored variants of the users who have one."""
     of_experiment = {_from_uuid(pk): user_ids for pk, user_ids in users_by_experiment(users).items()}
     stored = find_rows(Exposure, ("experiment_id", "user_id"), of_experiment, ("variant", "origin"))
     return {
@@ -122,9 +123,9 @@ def read_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, StoredVaria
 
 
 def _counted(exposures: Sequence[ExposureRow]) -> list[ExposureRow]:
-    """Return the exposures to started experiments that are not after a stop, and keep these from being stopped.
+    """Return the exposures that count, and keep their experiments from being stopped.
 
-    A worker has no experiments, so no statement there could leave the others out.
+    On Citus, workers do not have the table of experiments, so no statement there could leave the others out.
     """
     named = Experiment.objects.filter(pk__in={exposure.experiment_id for exposure in exposures}).order_by("pk")
     columns = named.values_list("pk", "started_at", "stopped_at", "frozen_at")
@@ -145,7 +146,7 @@ _ONLY_COUNTED = {
     "sqlite": f"JOIN {Experiment._meta.db_table} e ON e.id = given.experiment_id AND "
     + _COUNTED.format(moment="given.exposed_at"),
 }
-"""What of an insert counts, as far as a stop or the undo of a start matters."""
+"""The part of an insert that leaves out exposures after a stop, or of a start that was undone."""
 
 
 def _insert(rows: Sequence[ExposureRow], conflict: str, *, only: str = "") -> list[Any]:

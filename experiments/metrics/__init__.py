@@ -1,1 +1,1 @@
-"""Metrics: their definitions, the checks of these, and how they change."""
+"""Metrics: their definitions, checks and changes."""

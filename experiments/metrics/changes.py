@@ -1,7 +1,6 @@
-"""Every write of a metric, its undo, and the experiments that use one.
+"""Every write of a metric, its undo, and the experiments that use a metric.
 
-Each write appends the whole metric to the change log. A started experiment keeps the version of a
-metric that it took at its start, so a write says which experiments are affected.
+Each write appends the whole metric to the change log. A started experiment keeps the version that it started with.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ def get_metric(key: str) -> Metric:
 
 
 def create_metric(*, key: str, actor: Actor, now: datetime, reason: str = "", **values: Any) -> Metric:
-    """Define a metric. `values` are its columns, of which type and event are required.
+    """Define a metric. `values` are its columns; type and event are required.
 
-    Started experiments that already use the key keep computing what they did. Raises
-    ValidationFailed with every invalid field, or DomainError `already_exists`.
+    Started experiments that name this key already keep what they compute. Raises ValidationFailed with every invalid
+    field, or DomainError `already_exists`.
     """
     accepted = _checked(values, key_details=check_key(key))
     with writing(actor=actor, now=now, reason=reason) as log:
@@ -72,10 +71,7 @@ def create_metric(*, key: str, actor: Actor, now: datetime, reason: str = "", **
 
 
 def insert(log: Writing, key: str, accepted: Mapping[str, Any], **columns: Any) -> Metric:
-    """Insert a metric of values that were accepted, and append its change.
-
-    `columns` are those that one which comes back has kept.
-    """
+    """Insert a metric with checked values and append its change. An undo passes the `columns` of the deleted row."""
     metric = Metric.objects.create(
         key=key,
         # Experiments may still use versions of a deleted metric with this key.
@@ -99,18 +95,17 @@ def update_metric(
     may_make_version: bool = True,
     reason: str = "",
 ) -> Metric:
-    """Merge `changes`, columns of a metric, into it. Equal values change nothing.
+    """Merge `changes`, by column, into a metric. Equal values change nothing.
 
-    If a started experiment measures the current version, a new definition becomes a new version, and
-    the experiment keeps its own. `may_make_version` says whether the caller has confirmed that.
-    Raises ValidationFailed where it is not confirmed.
+    If a started experiment measures the current version, a new definition makes a new version, and the experiment keeps
+    its own. Raises ValidationFailed unless `may_make_version` says that the caller has confirmed this.
     """
     with changing(partial(get_metric, key), if_match, actor=actor, now=now, reason=reason) as (log, metric):
         return change(log, metric, changes, may_make_version)
 
 
 def change(log: Writing, metric: Metric, changes: Mapping[str, Any], may_make_version: bool = True) -> Metric:
-    """Merge changes into a metric and append its change, as `update_metric` does."""
+    """Merge changes into a metric and append them to the log, as `update_metric` does."""
     before = metric_as_json(metric)
     values = _checked(changes, to={name: getattr(metric, name) for name in NEW})
     new = {name: value for name, value in values.items() if not is_same(value, getattr(metric, name))}
@@ -132,7 +127,7 @@ def delete_metric(*, key: str, actor: Actor, now: datetime, if_match: str | None
 
 
 def remove(log: Writing, metric: Metric) -> None:
-    """Delete a metric and append its change, as `delete_metric` does."""
+    """Delete a metric and append the change, as `delete_metric` does."""
     if users := [use.experiment for use in uses_of(metric.key) if use.experiment.status != Status.STOPPED]:
         message = (
             f"The metric is used by {name_experiments(users)}. "
@@ -146,20 +141,14 @@ def remove(log: Writing, metric: Metric) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An experiment that uses a metric.
-
-    `version` is the version that it took at its start, and None for a draft.
-    """
+    """An experiment that uses a metric, and the version that it started with; None for a draft."""
 
     experiment: Experiment
     version: int | None
 
 
 def uses_of(key: str, environment: Environment | None = None) -> list[Use]:
-    """Return the experiments that use this metric, newest first, with one query.
-
-    They are those of one environment, or of all environments if `environment` is None.
-    """
+    """Return the experiments that use this metric, the newest first, with one query. None means all environments."""
     experiments = Experiment.objects.mentioning(key).select_related("environment")
     if environment is not None:
         experiments = experiments.in_environment(environment)
@@ -167,17 +156,16 @@ def uses_of(key: str, environment: Environment | None = None) -> list[Use]:
 
 
 def experiments_measuring(metric: Metric) -> list[Experiment]:
-    """Return the started experiments that measure the current version of the metric."""
     return [use.experiment for use in uses_of(metric.key) if use.version == metric.version]
 
 
 def newest_version_in_use(key: str) -> int:
-    """Return the newest version of this key that a started experiment measures, or 0 without one."""
+    """Return the newest version of this key that a started experiment measures; 0 without one."""
     return max((use.version or 0 for use in uses_of(key)), default=0)
 
 
 def name_experiments(experiments: Sequence[Experiment]) -> str:
-    """Return the names of the first experiments, and the number of the others, as text."""
+    """Return `a (production), b (staging) and 3 more`."""
     names = [f"{experiment.key} ({experiment.environment.key})" for experiment in experiments[:_MAX_NAMED]]
     more = len(experiments) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
@@ -221,9 +209,9 @@ def _save(metric: Metric, columns: Mapping[str, Any]) -> None:
 def _checked(
     changes: Mapping[str, Any], *, to: Mapping[str, Any] = NEW, key_details: Sequence[Detail] = ()
 ) -> dict[str, Any]:
-    """Return the columns of a metric with the changes applied.
+    """Return the columns of a metric after these changes.
 
-    Raises ValidationFailed with every invalid field, after the problems of the key.
+    Raises ValidationFailed with the problems of the key, and then every invalid field.
     """
     if unknown := changes.keys() - NEW.keys():
         raise TypeError(f"A metric has no {', '.join(sorted(unknown))}.")
@@ -236,7 +224,7 @@ def _checked(
 
 
 def _check_first_step(changes: Mapping[str, Any], old_event: str, merged: Mapping[str, Any]) -> Iterator[Detail]:
-    """Refuse an event of a funnel that is not that of its first step, unless it is sent back as it was."""
+    """Refuse an event of a funnel other than its first step's, unless it is sent back unchanged."""
     if merged["type"] != FUNNEL or changes.get("event", "") in ("", old_event):
         return
     first = merged["steps"][0]["event"]
@@ -265,8 +253,10 @@ def _uniform_step(step: Mapping[str, Any]) -> Document:
 
 
 class Metrics(Reversible):
-    """If an experiment has started with a definition that goes back, it keeps its version, and the old definition
-    becomes a new version.
+    """Undoes changes of metrics.
+
+    If an experiment has started with the definition that is undone, the experiment keeps its version, and the old
+    definition becomes a new version.
     """
 
     noun = "metric"
@@ -291,6 +281,6 @@ class Metrics(Reversible):
 
 
 def _columns_of(document: Document) -> dict[str, Any]:
-    """Return the columns of a document. One that leaves a property out has the value of a new metric."""
+    """Return the columns from JSON. Missing properties get the defaults of a new metric."""
     names = {"description": "description", **COLUMNS}
     return {column: document.get(name, NEW[column]) for name, column in names.items()}

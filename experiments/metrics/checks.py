@@ -1,4 +1,4 @@
-"""The checks of a metric: which properties each type may have, and which values are valid. Pure."""
+"""The checks of a metric: which properties each type has, and which values are valid. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DENOMINATOR = (*QUANTITY, "where")
 
 FUNNEL = "funnel"
 _NOTHING: Mapping[str, Any] = {"property": "", "currency": "", "delayHours": 0, "where": [], "steps": []}
-"""The value of a property that a metric does not have; null for properties that are not listed."""
+"""The value of a property that a metric does not have. It is null for properties that are not listed."""
 _NOTHING_IN_WORDS = {"where": "an empty list", "steps": "an empty list", "delayHours": "0"}
 _NOTHING_IN_WORDS |= dict.fromkeys(("property", "currency"), 'an empty text ("")')
 _ALL_BUT_RETENTION = tuple(kind for kind in TYPES if kind != "retention")
@@ -62,18 +62,18 @@ _SHARES = ("conversion", "retention", "funnel")
 _currency = re.compile(CURRENCY_PATTERN[1:-1], re.ASCII)
 
 Meaning = Mapping[str, Any]
-"""All properties that say what a metric computes, by their JSON names."""
+"""What a metric computes, by JSON property."""
 
 
 def types_with(name: str) -> tuple[str, ...]:
-    """Return the types of metrics that may have the property of this name."""
+    """Return the types of metrics that may have this property."""
     return _TYPES_WITH.get(name, TYPES)
 
 
 def check_meaning(meaning: Meaning) -> Iterator[Detail]:
-    """Yield everything that is wrong with a metric.
+    """Yield every problem of a metric.
 
-    A property that does not belong to the metric's type is reported as such, and not checked further.
+    A property that does not belong to the type is reported as such, and not checked further.
     """
     yield from _check_choice("type", meaning["type"], TYPES)
     yield from _check_choice("direction", meaning["direction"], DIRECTIONS)
@@ -96,7 +96,7 @@ def check_meaning(meaning: Meaning) -> Iterator[Detail]:
 
 
 def _check_together(meaning: Meaning, misplaced: Collection[str]) -> Iterator[Detail]:
-    """Yield what is wrong with combinations of properties, each of which is valid by itself."""
+    """Check combinations of properties that are valid by themselves."""
     if "currency" not in misplaced and meaning["type"] in types_with("currency"):
         yield from _check_currency("", meaning, needs_one=meaning["type"] == REVENUE)
     if meaning["type"] == "ratio" and isinstance(meaning["denominator"], Mapping):
@@ -154,7 +154,7 @@ def _check_name(field: str, name: Any) -> Iterator[Detail]:
 
 
 def _check_currency(prefix: str, quantity: Meaning, *, needs_one: bool = False) -> Iterator[Detail]:
-    """Check that there is a currency where an amount of money is summed, and only there."""
+    """Check that there is a currency exactly where amounts of money are summed."""
     field, currency = f"{prefix}currency", quantity.get("currency", "")
     is_money = needs_one or quantity.get("property", "") == REVENUE
     if not isinstance(currency, str):
@@ -207,7 +207,7 @@ def _check_step(step: object, field: str) -> Iterator[Detail]:
 
 
 def _check_margins(meaning: Meaning) -> Iterator[Detail]:
-    """Yield what is wrong with the margins, which only guardrails have, at most one of the two."""
+    """Check the margins. Only guardrails have one, and at most one."""
     margins = [name for name in ("margin", "marginAbsolute") if meaning.get(name) is not None]
     for name in margins:
         if meaning["role"] == "goal":

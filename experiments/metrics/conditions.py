@@ -1,4 +1,4 @@
-"""Conditions on the properties of events: the checks of their JSON, and which events meet them. Pure."""
+"""Conditions on the properties of events: their checks, and which events meet them. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flags.validation.shapes import check_choice, check_list, check_name, check_
 MAX_CONDITIONS = 10
 MAX_VALUES = 100
 MAX_TEXT_LENGTH = 1_000
-# Those of the operators of flags that SQLite and PostgreSQL compute alike.
+# Only operators that SQLite and PostgreSQL compute alike.
 _NAMES = (
     *("equals", "notEquals", "in", "notIn", "contains", "startsWith"),
     *("greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual", "exists", "notExists"),
 )
 OPERATORS: Mapping[str, Operator] = {name: FLAG_OPERATORS[name] for name in _NAMES}
-"""The operators by name. They take the values that they take in a flag, and mean the same."""
+"""The operators by name. They take the same values and mean the same as in flags."""
 
 _EXAMPLE = '{"property": "plan", "operator": "equals", "value": "pro"}'
 # None of these operators depends on the user or the time.
@@ -30,29 +30,29 @@ _NO_CONTEXT: Any = None
 
 
 def check_where(value: object, field: str) -> Iterator[Detail]:
-    """Accept a list of at most 10 conditions."""
+    """Check a list of at most 10 conditions."""
     return check_list(value, field, least=0, most=MAX_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def meets(properties: Mapping[str, Any], where: Iterable[Condition]) -> bool:
     """Return whether the properties of an event meet all conditions.
 
-    A property that is missing or null meets `notExists` alone. One of another type than the value
-    meets no comparison, not even a negative one.
+    A property that is missing or null meets `notExists` only. A property of another type than the value meets no
+    comparison, not even a negative one.
     """
     return all(_holds(properties.get(condition.property), condition) for condition in where)
 
 
 def is_of(quantity: Quantity, name: str, properties: Mapping[str, Any]) -> bool:
-    """Return whether a quantity takes in an event."""
+    """Return whether a quantity counts an event."""
     return name == quantity.event and meets(properties, quantity.where)
 
 
 def count_steps_passed(steps: Sequence[Quantity], events: Iterable[tuple[str, datetime, Mapping[str, Any]]]) -> int:
-    """Return how many steps of a funnel the events of a user pass in order. One event passes one step at most.
+    """Return how many steps of a funnel the events of a user pass in order. An event passes at most one step.
 
-    An event has its name, its moment and its properties. Those of the same moment count in the order
-    of the steps that they meet, because nothing else says which of them came first.
+    Each event is a name, a time and properties. Events at the same time count in the order of the steps, because
+    nothing says which came first.
     """
     met = sorted(
         (moment, [number for number, step in enumerate(steps) if is_of(step, name, properties)])

@@ -1,6 +1,6 @@
 """The definitions of metrics: what a metric computes from one user's events, and which definitions an experiment uses.
 
-A started experiment uses the definitions of its start, a draft the current ones.
+A started experiment uses the definitions of its start. A draft uses the current ones.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from events.counts.stopped import Stopped, stopped_events
 from experiments.models import Experiment, Metric, Status
 
 REVENUE = "revenue"
-"""The event property that holds an amount of money. The event's property `currency` is its currency."""
+"""The event property that holds an amount of money, in the currency of the property `currency`."""
 
 DEFAULT_MARGIN = 0.1
-"""The margin of a guardrail that has none of its own, as a share of the control's value."""
+"""The margin of a guardrail without one of its own, as a share of the control's value."""
 
 _SHARES = ("conversion", "retention", "funnel")
 _LOWER_BOUNDS = ("greaterThan", "greaterThanOrEqual")
@@ -32,7 +32,7 @@ _DAY = timedelta(days=1)
 class Condition:
     """A condition on a property of an event.
 
-    `value` is a text, a number, a boolean, a tuple of these, or None where the operator takes no value.
+    `value` is a string, a number, a boolean, a tuple of these, or None for operators without a value.
     """
 
     property: str
@@ -51,10 +51,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity of one user's events of one name that meet all conditions.
+    """What is measured of one user's events of one name that meet all conditions.
 
-    It is their number, or what the metric computes from a property. For the property `revenue`, only
-    amounts in `currency` count. The currency is in upper case; those of events may be in any case.
+    Without a `property`, it is the number of events. For the property `revenue`, only amounts in `currency` count. The
+    currency is stored in upper case, and compared in any case.
     """
 
     event: str
@@ -63,7 +63,7 @@ class Quantity:
     where: tuple[Condition, ...] = ()
 
     def excludes_negatives(self) -> bool:
-        """Return whether the definition alone excludes values below 0: a number of events, or a bounded property."""
+        """Return whether the definition alone rules out negative values: a number of events, or a bounded property."""
         if not self.property:
             return True
         bounds = (bound for bound in self.where if bound.property == self.property and bound.operator in _LOWER_BOUNDS)
@@ -84,13 +84,12 @@ class Quantity:
 class Definition:
     """A metric as an experiment measures it.
 
-    It counts events from `delay` after the exposure on, for the length of `window`, or without an end
-    if that is None. `version` numbers the definitions that a metric of this key has had; 0 is a name
-    without a definition. `is_post_hoc` says that the metric was added after the start of the
-    experiment. It does not affect equality.
+    Events count from `delay` after the exposure for the length of `window`, or without an end if it is None. `version`
+    counts the definitions that metrics with this key have had. It is 0 for a name without a metric. `is_post_hoc` marks
+    metrics that were added after the start, and does not affect equality.
 
-    A funnel has at least two `steps`, of which `quantity` is the first. `quantile` is the share of
-    events below the value of a quantile metric. Of the two margins, at most one is set.
+    A funnel has at least two `steps`; `quantity` is the first. `quantile` is the share of events below the value of a
+    quantile metric. At most one of the two margins is set.
     """
 
     key: str
@@ -112,22 +111,22 @@ class Definition:
 
     @property
     def is_registered_goal(self) -> bool:
-        """Return whether the metric was registered before the start as one that should improve."""
+        """Return whether the start registered the metric as one that should improve."""
         return not self.is_guardrail and not self.is_post_hoc
 
     @property
     def is_share(self) -> bool:
-        """Return whether each user counts as 0 or 1."""
+        """Return whether the value of each user is 0 or 1."""
         return self.type in _SHARES
 
     @property
     def adds_amounts(self) -> bool:
-        """Return whether the value of a user comes from amounts, and not from a number of events or values."""
+        """Return whether values are sums of amounts, and not numbers of events or of distinct values."""
         return bool(self.quantity.property) and self.type not in ("distinct", "quantile")
 
     @property
     def is_non_negative(self) -> bool:
-        """Return whether the definition alone excludes values below 0, of the denominator as well."""
+        """Return whether the definition alone rules out negative values, in the denominator too."""
         if self.is_share or self.type == "distinct":
             return True
         return self.quantity.excludes_negatives() and (
@@ -136,19 +135,19 @@ class Definition:
 
     @property
     def counts_mature_users(self) -> bool:
-        """Return whether only users whose window has passed count. Retention always has a window."""
+        """Return whether only users whose window is over count."""
         return self.window is not None
 
     @property
     def relative_margin(self) -> float | None:
-        """Return the relative margin in force: None for a goal, and where the margin is absolute."""
+        """Return the relative margin in force; None for goals, and for absolute margins."""
         if not self.is_guardrail or self.margin_absolute is not None:
             return None
         return DEFAULT_MARGIN if self.margin is None else self.margin
 
     @property
     def outcomes(self) -> frozenset[str]:
-        """Return the names of the events that are outcomes, which a denominator need not be."""
+        """Return the events that the metric counts as outcomes. Those of the denominator are not."""
         return frozenset(quantity.event for quantity in (self.quantity, *self.steps))
 
     @property
@@ -158,11 +157,11 @@ class Definition:
 
     @property
     def span(self) -> timedelta | None:
-        """Return how long after the exposure the window ends; None where it has no end."""
+        """Return the time from the exposure to the end of the window; None without a window."""
         return None if self.window is None else self.delay + self.window
 
     def as_json(self) -> dict[str, Any]:
-        """Return the definition as JSON, with the properties of a metric under /v1/metrics."""
+        """Return the definition with the properties of a metric under /v1/metrics."""
         is_retention = self.type == "retention"
         return {
             "key": self.key,
@@ -186,10 +185,7 @@ class Definition:
         }
 
     def _optional_as_json(self) -> dict[str, Any]:
-        """Return the properties that are left out while they are empty.
-
-        Experiments that started before these properties existed have stored definitions without them.
-        """
+        """Return the properties that are left out while they are empty, so that stored definitions stay equal."""
         steps = [{"event": step.event, **_where_as_json(step.where)} for step in self.steps]
         values = {
             **({} if self.steps else _where_as_json(self.quantity.where)),
@@ -202,7 +198,7 @@ class Definition:
 
     @classmethod
     def parse(cls, as_json: Mapping[str, Any]) -> Definition:
-        """Return the definition from a document that `as_json()` made or that `check_meaning` accepts."""
+        """Return the definition from JSON that `as_json` made, or that `check_meaning` accepts."""
         delay, window = _span(as_json)
         denominator = as_json["denominator"]
         steps = tuple(Quantity.parse(step) for step in as_json.get("steps", ()))
@@ -233,17 +229,17 @@ def _where_as_json(where: Iterable[Condition]) -> dict[str, Any]:
 
 
 def primary_of(definitions: Iterable[Definition]) -> Definition | None:
-    """Return the primary metric, which decides an experiment: the first registered goal."""
+    """Return the primary metric, which decides the experiment: the first registered goal."""
     return next((definition for definition in definitions if definition.is_registered_goal), None)
 
 
 def undefined(name: str) -> Definition:
-    """Return the definition of a name without a metric: the share of users with an event of that name."""
+    """Return the definition of a name without a metric: the share of users with an event of this name."""
     return Definition(key=name, version=0, type="conversion", quantity=Quantity(name))
 
 
 def _span(as_json: Mapping[str, Any]) -> tuple[timedelta, timedelta | None]:
-    """Return how long after the exposure a metric begins to count, and for how long."""
+    """Return when the window begins after the exposure, and its length."""
     if as_json["type"] == "retention":
         return as_json["fromDay"] * _DAY, (as_json["toDay"] - as_json["fromDay"]) * _DAY
     hours = as_json["windowHours"]
@@ -270,33 +266,28 @@ COLUMNS = {
     "margin": "margin",
     "marginAbsolute": "margin_absolute",
 }
-"""The column of each JSON property that says what a metric computes."""
+"""The column of each JSON property that defines what a metric computes."""
 LEFT_OUT_WHILE_EMPTY = ("where", "steps", "quantile", "margin", "marginAbsolute")
-"""Properties that no document has without a value, so that older documents compare as equal."""
+"""JSON leaves these properties out while they are empty, so that older and newer JSON compare as equal."""
 
 
 def meaning(metric: Metric) -> Document:
-    """Return what a metric computes: everything except its key, its description and its version."""
+    """Return what a metric computes: all properties except its key, description and version."""
     return without_empty({name: getattr(metric, column) for name, column in COLUMNS.items()})
 
 
 def without_empty(as_json: Document) -> Document:
-    """Return the document without the properties that are left out while they are empty."""
     return {
         name: value for name, value in as_json.items() if name not in LEFT_OUT_WHILE_EMPTY or value not in (None, [])
     }
 
 
 def definition_of(metric: Metric) -> Definition:
-    """Return the current definition of a metric."""
     return Definition.parse({"key": metric.key, "version": metric.version, **meaning(metric)})
 
 
 def definitions_of(experiment: Experiment) -> list[Definition]:
-    """Return the definitions of the experiment's metrics, in their order.
-
-    For a started experiment this needs no query.
-    """
+    """Return the definitions of the experiment's metrics, in their order. This takes a query for drafts only."""
     if experiment.status == Status.DRAFT:
         return current_definitions(experiment.metrics)
     if not experiment.definitions:  # started before metrics could be defined
@@ -305,12 +296,11 @@ def definitions_of(experiment: Experiment) -> list[Definition]:
 
 
 def outcome_names(experiment: Experiment) -> frozenset[str]:
-    """Return the names of events that are outcomes, which never create exposures.
+    """Return the names of events that are outcomes. Such events never create exposures.
 
-    These are the keys of the metrics and the names of the events that they count, with all steps of
-    funnels. The denominator of a ratio is not among them, because it may be the exposure itself.
-    Post-hoc metrics change nothing: users who were exposed by such an event stay exposed, and new
-    users are exposed in the same way.
+    They are the keys of the metrics and the events that the metrics count, with all steps of funnels. The denominator
+    of a ratio is no outcome, because it may be the exposure itself. Metrics that were added after the start change
+    nothing: an event that could expose users before still can.
     """
     registered = [definition for definition in definitions_of(experiment) if not definition.is_post_hoc]
     return frozenset(definition.key for definition in registered).union(
@@ -319,16 +309,16 @@ def outcome_names(experiment: Experiment) -> frozenset[str]:
 
 
 def current_definitions(names: list[str]) -> list[Definition]:
-    """Return the current definitions of these names, with one query, or none if there are no names."""
+    """Return the current definitions of these names, with at most one query."""
     metrics = {metric.key: metric for metric in Metric.objects.filter(key__in=names)} if names else {}
     return [definition_of(metrics[name]) if name in metrics else undefined(name) for name in names]
 
 
 def never_received(definitions: Iterable[Definition], environment: Environment) -> set[str]:
-    """Return the names of the metrics' events that the environment never received, with one query."""
+    """Return the events of these metrics that the environment never received, with one query."""
     return missing_names(environment, (name for definition in definitions for name in definition.events))
 
 
 def stopped(definitions: Iterable[Definition], environment: Environment, now: datetime) -> dict[str, Stopped]:
-    """Return the metrics' events that the environment received steadily, and then no more, with one query."""
+    """Return the events of these metrics that used to come steadily and then stopped, with one query."""
     return stopped_events(environment, (name for definition in definitions for name in definition.events), now)

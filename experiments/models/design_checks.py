@@ -1,7 +1,7 @@
 """The checks of an experiment's design: variants, metrics, audience, forced variants and flag. Pure.
 
-`plan` checks the plan. Whether segments, the flag and a free part of the group exist is checked in
-`experiments.lifecycle`.
+`models.plan` checks the plan. `experiments.lifecycle` checks what needs the database: whether segments and the flag
+exist, and whether the part of the group is free.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VARIANT_FIELDS = ("key", "weight")
 
 
 def check_design(design: Mapping[str, Any]) -> list[Detail]:
-    """Return everything that is wrong with a design: all properties of an experiment except its key."""
+    """Return every problem of a design: all properties of an experiment except its key."""
     variants = design["variants"]
     return [
         *check_description(design["description"]),
@@ -42,7 +42,7 @@ def check_design(design: Mapping[str, Any]) -> list[Detail]:
 
 
 def check_variants(variants: Any) -> Iterator[Detail]:
-    """Yield what is wrong with variants: two or more, with distinct keys, and at least one weight above 0."""
+    """Check variants: two or more with distinct keys, and at least one weight above 0."""
     if not isinstance(variants, list):
         yield Detail("variants", DetailCode.INVALID_TYPE, "Must be an array of objects with key and weight.")
         return
@@ -89,10 +89,7 @@ def _check_weight(weight: Any, field: str) -> Iterator[Detail]:
 
 
 def check_weights_of_flag(variants: Any) -> Iterator[Detail]:
-    """Yield the weights that are too large for the rule which an experiment writes into its flag.
-
-    `check_variants` reports everything else that is wrong with weights.
-    """
+    """Check that no weight is too large for the rule of a flag. `check_variants` checks the rest."""
     for index, variant in enumerate(variants[:MAX_VARIANTS] if isinstance(variants, list) else ()):
         weight = _weight(variant)
         if isinstance(weight, (int, float)) and MAX_WEIGHT < weight < math.inf:
@@ -105,7 +102,7 @@ def _weight(variant: Any) -> Any:
 
 
 def check_metrics(metrics: Any) -> Iterator[Detail]:
-    """Yield what is wrong with metrics: they must be names, and each may appear only once."""
+    """Check that metrics are distinct names."""
     if not isinstance(metrics, list):
         yield Detail("metrics", DetailCode.INVALID_TYPE, "Must be an array of strings.")
         return
@@ -138,14 +135,14 @@ def check_conditions(conditions: Any) -> Iterator[Detail]:
 
 
 def check_group(group: Any) -> Iterator[Detail]:
-    """Yield what is wrong with a part of a group; None is an experiment without a group."""
+    """Check a part of a group. None is an experiment without a group."""
     return iter(()) if group is None else check_group_of(group, "group")
 
 
 def check_salts(key: str, group: Any) -> Iterator[Detail]:
-    """Check that the group's key differs from the experiment's, because both are salts.
+    """Check that the key of the group differs from the key of the experiment.
 
-    With the same salt, the group would select the same users as the percentage does.
+    Both are salts. Equal salts would select the same users by the group as by the percentage.
     """
     if isinstance(group, Mapping) and group.get("key") == key:
         message = "Must differ from the experiment's key: both are salts, so the percentage would select other users."
@@ -153,15 +150,14 @@ def check_salts(key: str, group: Any) -> Iterator[Detail]:
 
 
 def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
-    """Yield what is wrong with forced variants by user id, given the experiment's variants."""
+    """Check forced variants by user id."""
     return check_forced(forced, "forcedVariants", variant_keys(variants))
 
 
 def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
-    """Yield what is wrong with a flag to drive: its key, and what it serves for each variant.
+    """Check a flag to drive: its key, its position, and what it serves for each variant.
 
-    The position is where its rule is inserted. `experiments.lifecycle.flag_rule` compares it with the
-    number of the flag's rules.
+    `lifecycle.flag_rule` compares the position with the number of rules.
     """
     if flag is None:
         return

@@ -1,7 +1,4 @@
-"""Reading experiments: one by its key, and one as a document of the change log.
-
-Only `experiments.lifecycle` writes experiments.
-"""
+"""Reading experiments: one by its key, or one as JSON for the change log."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ KIND = "experiment"
 
 
 def get_experiment(key: str, environment: Environment) -> Experiment:
-    """Return the experiment with this key. Raises DomainError `experiment_not_found`."""
+    """Return the experiment with this key and its version. Raises DomainError `experiment_not_found`."""
     experiment = with_versions(environment).filter(key=key).first() if is_key(key) else None
     if experiment is None:
         message = f"No experiment has the key {key[:100]!r}; list them with GET /v1/experiments."
@@ -36,7 +33,7 @@ def get_experiment(key: str, environment: Environment) -> Experiment:
 
 
 def with_versions(environment: Environment) -> ExperimentQuerySet:
-    """Return the experiments of an environment, each with its version."""
+    """Return the experiments of an environment, each with the revision of its newest change as `version`."""
     # In the query of the row, so that the two belong together.
     own = Change.objects.filter(kind=KIND, key=OuterRef("key"), environment=environment.key)
     newest = own.order_by("-revision").values("revision")[:1]
@@ -61,7 +58,7 @@ def experiment_as_json(experiment: Experiment) -> Document:
 
 
 def forced_until(experiment: Experiment) -> dict[str, datetime]:
-    """Return the users in `forcedVariants` of earlier configurations, with the time each was last replaced."""
+    """Return the users whose variant an earlier configuration forced, each with the time of its last replacement."""
     replaced = Change.objects.of(KIND, experiment.pk).filter(before__has_key="forcedVariants").order_by("revision")
     until: dict[str, datetime] = {}
     for forced, at in replaced.values_list("before__forcedVariants", "at").iterator(chunk_size=10):
@@ -70,7 +67,7 @@ def forced_until(experiment: Experiment) -> dict[str, datetime]:
 
 
 def _extras(experiment: Experiment) -> Document:
-    """Return the properties that most experiments lack. Empty ones are left out of the document."""
+    """Return the properties that most experiments lack. Empty ones are left out of the JSON."""
     return {
         "percentage": experiment.percentage if experiment.percentage != WHOLE else None,
         "conditions": experiment.conditions,

@@ -1,6 +1,5 @@
-"""The tables of experiments, of the comments on them, and of the calibrations of metrics.
-
-Only `experiments.lifecycle` writes experiments and comments.
+"""The tables of experiments, of comments on them, and of calibrations. Only `experiments.lifecycle` writes the first
+two.
 """
 
 from __future__ import annotations
@@ -62,19 +61,16 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
     def mentioning(self, metric: str) -> ExperimentQuerySet:
         """Filter by a text search for a metric key, which works on both databases.
 
-        The search may find more experiments than name the metric: check `metrics` of each.
+        It may find too many, so check `metrics` of each experiment.
         """
         return self.alias(named=Cast("metrics", models.TextField())).filter(named__contains=f'"{metric}"')
 
     def measured_by_events(self) -> ExperimentQuerySet:
-        """Filter experiments that still need the events since their start.
-
-        They need them until their results are frozen and stored.
-        """
+        """Filter started experiments that need their events: those whose results are not frozen and archived."""
         return self.started().filter(Q(frozen_at=None) | Q(result_state__archive__isnull=True))
 
     def reopenable(self, now: datetime) -> ExperimentQuerySet:
-        """Filter stopped experiments that can still be reopened."""
+        """Filter stopped experiments that can be reopened now."""
         return self.filter(stopped_at__gte=now - REOPENABLE_FOR)
 
 
@@ -109,13 +105,13 @@ class Experiment(models.Model):
     forced_variants: models.JSONField[dict[str, str], dict[str, str]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict, blank=True
     )
-    """The variants that testers see, by user id. Testers never count in results."""
+    """The variants that testers see, by user id. Results leave testers out."""
     flag: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, blank=True, default=None
     )
-    """The flag that the experiment drives while it runs: its key, and what it `serves` for each variant.
+    """The flag that the experiment drives while it runs: its `key`, and what it `serves` for each variant.
 
-    Its `position` is where the rule is inserted among the flag's rules; 0, before all others, without it.
+    `position` says how many of the flag's rules come before the rule of the experiment. Default: 0.
     """
     planned_size = models.PositiveIntegerField(null=True, blank=True, default=None)
     """The number of users, in all variants together, that are planned before a decision."""
@@ -140,10 +136,7 @@ class Experiment(models.Model):
     phases: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, editable=False
     )
-    """How users were assigned, and since when; the newest phase is last (see `experiments.models.phases`).
-
-    It is empty for a draft.
-    """
+    """How users were assigned and since when, the newest phase last (see `models.phases`); empty for a draft."""
     winner = models.CharField(max_length=KEY_LENGTH, blank=True, default="", editable=False)
     """The variant that was shipped at the stop, if any."""
     decision: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
@@ -151,19 +144,16 @@ class Experiment(models.Model):
     )
     """The record of the stop: what was decided and known, and what a reopening needs."""
     tuning_size = models.PositiveIntegerField(default=TUNING_SIZE)
-    """N* of the always-valid intervals: the number of users at which they are narrowest.
-
-    It is fixed before the experiment starts.
-    """
+    """The number of users at which always-valid intervals are narrowest (N*). It is fixed before the start."""
     given_tuning_size = models.PositiveIntegerField(null=True, blank=True, default=None)
-    """N* as it was set; None where it follows from the plan."""
+    """The tuning size that was sent; None if it follows from the plan."""
     created_at = models.DateTimeField(editable=False)
     started_at = models.DateTimeField(null=True, editable=False)
     stopped_at = models.DateTimeField(null=True, editable=False)
     archived_at = models.DateTimeField(null=True, blank=True, default=None, editable=False)
-    """When the experiment was archived. Lists leave it out since then; it is a draft or stopped."""
+    """When a draft or a stopped experiment was archived. Lists leave archived experiments out."""
     frozen_at = models.DateTimeField(null=True, editable=False)
-    """When the results were frozen. Events that are stored later do not change them."""
+    """When the results were frozen. Later events do not change them."""
 
     objects = ExperimentQuerySet.as_manager()
 
@@ -196,7 +186,7 @@ class Experiment(models.Model):
         return [variant["key"] for variant in self.variants]
 
     def references(self) -> list[str]:
-        """Return the names by which events may refer to this experiment: its id and its key.
+        """Return the names by which events may refer to this experiment: its id, and its key.
 
         The key is left out if it is the id of another experiment.
         """
@@ -210,7 +200,7 @@ class Experiment(models.Model):
 
     @property
     def holdback(self) -> float | None:
-        """Return the percentage of the flag's users who do not see the winner; None without a holdback."""
+        """Return the percentage of the winner's users who still get the control; None without a holdback."""
         return (self.decision or {}).get("holdback") or None
 
     @property
@@ -220,10 +210,7 @@ class Experiment(models.Model):
 
 
 class Calibration(models.Model):
-    """How often the tests of a metric erred when users were split at random.
-
-    Only the newest calibration of a metric counts.
-    """
+    """How often the tests of a metric erred when users were split at random. Only the newest calibration counts."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -233,7 +220,7 @@ class Calibration(models.Model):
     at = models.DateTimeField()
     rounds = models.PositiveIntegerField()
     false_positives = models.FloatField()
-    """The share of splits in which what always-valid tests decide was wrong: the highest of any kind and treatment."""
+    """The highest share of splits in which an always-valid test erred, over all tests and treatments."""
     is_as_promised = models.BooleanField()
     outcomes: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)
     """The error rates of lifts, labels and guardrails."""
@@ -246,7 +233,7 @@ class Calibration(models.Model):
 
 
 def is_uuid(text: str) -> bool:
-    """Return whether a reference to an experiment can be its id."""
+    """Return whether the text can be the id of an experiment."""
     try:
         UUID(text)
     except ValueError:
@@ -258,10 +245,10 @@ COMMENT_LENGTH = 4000
 
 
 class Comment(models.Model):
-    """What somebody wrote about an experiment. Only `experiments.lifecycle.comments` writes it.
+    """What somebody wrote about an experiment.
 
-    `author` is the name at that time. `user` is the account, by which the author may delete it; it is empty once the
-    account is deleted.
+    `author` is the name at that time. `user` is the account, which may delete the comment. It is empty once the account
+    is deleted.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

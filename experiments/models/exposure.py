@@ -25,7 +25,7 @@ class Origin(models.TextChoices):
 
 
 class Join(models.ForeignObject):  # type: ignore[type-arg]  # not generic at run time
-    """Joins rows that have the same values in some columns, in queries alone: it is no column, and no constraint."""
+    """Joins rows with equal values in some columns. It exists in queries only: there is no column and no constraint."""
 
     requires_unique_target = False
 
@@ -42,7 +42,7 @@ class Join(models.ForeignObject):  # type: ignore[type-arg]  # not generic at ru
 
 class ExposureQuerySet(models.QuerySet["Exposure"]):
     def in_several_variants(self, until: datetime | None) -> ExposureQuerySet:
-        """Filter exposures of users who had seen several variants by a moment, or by now."""
+        """Filter users who had seen several variants by this time, or by now."""
         several = self.filter(is_in_several_variants=True)
         return several if until is None else several.exclude(in_several_since__gt=until)
 

@@ -1,6 +1,6 @@
 """The type of columns with exact sums over users.
 
-Sums are exact so that the values of a user can be subtracted again without leaving a rounding error.
+With exact sums, the values of a user can be subtracted again without a rounding error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from django.db import models
 
 EXACT = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""The context for sums of floats and of their squares. It is precise enough that no digit is lost."""
+"""The decimal context for sums of floats and of their squares. No digit is lost."""
 
 
 class ExactField(models.Field):  # type: ignore[type-arg]  # not generic at run time

@@ -1,4 +1,4 @@
-"""The locks on rows of this app. `config.database.locks` says in which order a transaction takes them."""
+"""The locks on rows of this app. `config.database.locks` defines the order in which a transaction takes them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ExposureKey = tuple[UUID, str]
 
 _SEVERAL = ("is_in_several_variants", "in_several_since")
 DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", *_SEVERAL, "phase")
-"""The columns of an exposure by which its changes are decided: all but the attributes."""
+"""The columns that decide how an exposure changes: all but the attributes."""
 
 
 class StoredExposure(NamedTuple):
-    """An exposure as it is stored, without its attributes, which may be large."""
+    """A stored exposure without its attributes, which may be large."""
 
     experiment_id: UUID
     user_id: str
@@ -40,7 +40,7 @@ class StoredExposure(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """An exposure with this variant that is no later than a moment. Another report of both changes nothing."""
+    """An exposure that a further report would not change: it has this variant, and is no later than this time."""
 
     variant: str
     exposed_by: str
@@ -48,15 +48,15 @@ class Expected(NamedTuple):
 
 
 UNEXPECTED = Expected("", "infinity")
-"""No exposure has this variant."""
+"""Every exposure differs from this one."""
 
 
 def lock_results(experiment_ids: Collection[UUID]) -> list[ResultState]:
-    """Return the states of these experiments, locked: no other transaction changes their totals and sums now.
+    """Lock and return the result states of these experiments. No other transaction changes their values or sums.
 
-    The experiments must have been started, because a draft may be deleted before its new state is committed. Only
-    erasures lock several, and one erasure at a time in an environment. While missing states are created and the others
-    locked, no holder of one of them waits for another.
+    The experiments must have started: a draft could be deleted before its new state is committed. Only an erasure locks
+    several states, and an environment has one erasure at a time. So no holder of one state waits for another one while
+    this creates missing states and locks the rest.
     """
     wanted = ResultState.objects.filter(pk__in=experiment_ids)
     missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
@@ -66,18 +66,20 @@ def lock_results(experiment_ids: Collection[UUID]) -> list[ResultState]:
 
 
 def lock_experiment(experiment: Experiment) -> Experiment:
-    """Return the experiment as it is now, locked: it is not stopped, frozen or changed in this transaction."""
+    """Lock and return the experiment, so that nobody stops, freezes or changes it in this transaction."""
     [locked] = lock_rows(Rank.EXPERIMENTS, Experiment.objects.filter(pk=experiment.pk), no_key=True)
     return locked
 
 
 def share_experiments(named: ExperimentQuerySet, young: datetime) -> None:
-    """Keep drafts from being started and stopped experiments from being reopened in this transaction.
+    """Keep these drafts from starting and these stopped experiments from reopening during this transaction.
 
-    Nor is a start since the moment `young` undone. One that is being undone leaves a draft, so drafts come second. A
-    draft is locked for writing, which waits for a start that is under way; rows that refer to it can be inserted
-    meanwhile, or their check would wait for this transaction, which may be waiting for theirs. Stopped experiments are
-    shared, because old clients go on reporting for weeks.
+    Starts since `young` cannot be undone either. An undo leaves a draft, so drafts are locked after running
+    experiments.
+
+    Drafts are locked for writing, which waits for a start that is under way. Rows that refer to a draft can still be
+    inserted. If their foreign key check had to wait for this transaction, the two could wait for each other. Stopped
+    experiments are only shared, because old clients go on reporting for weeks.
     """
     started = named.filter(status=Status.RUNNING, started_at__gte=young)
     share_rows(Rank.EXPERIMENTS, started.order_by("pk").values_list("pk"), "KEY SHARE")
@@ -86,30 +88,30 @@ def share_experiments(named: ExperimentQuerySet, young: datetime) -> None:
 
 
 class LockedExposures(NamedTuple):
-    """The stored exposures of some users, and the users without one."""
+    """The exposures that were found and locked, and the users who have none."""
 
     found: list[StoredExposure]
     missing: list[str]
 
 
 def share_exposures(experiment_id: UUID, expected: Mapping[str, Expected]) -> LockedExposures:
-    """Keep those of the users' exposures that exist from deletion: an erasure waits for this transaction.
+    """Keep the exposures of these users from being deleted: an erasure waits for this transaction.
 
-    Exposures that are as expected are held, but not returned.
+    Exposures that are as expected are locked, but not returned.
     """
     return _hold_exposures(experiment_id, expected, "KEY SHARE")
 
 
 def lock_exposures(experiment_id: UUID, user_ids: Collection[str]) -> LockedExposures:
-    """Return those of the users' exposures that exist, locked: no other transaction changes or deletes them now.
+    """Lock and return the exposures of these users, so that no other transaction changes or deletes them.
 
-    Pass sorted users. Rows are locked in their order, so that two transactions do not wait for each other in a circle.
+    Pass sorted users. Rows are locked in this order, which avoids deadlocks.
     """
     return _hold_exposures(experiment_id, dict.fromkeys(user_ids, UNEXPECTED), "NO KEY UPDATE")
 
 
 def lock_for_deletion(theirs: QuerySet[Exposure], user_ids: Collection[str]) -> list[Exposure]:
-    """Return exposures of these users, locked: transactions that hold or change one of them end before."""
+    """Lock and return exposures of these users, after waiting for transactions that hold or change them."""
     if is_distributed():
         take(Rank.EXPOSURES)
         lock_hashes(_LockKind.PRESENT, user_ids)
@@ -119,15 +121,15 @@ def lock_for_deletion(theirs: QuerySet[Exposure], user_ids: Collection[str]) -> 
 
 
 class _LockKind(IntEnum):
-    """What is locked of a user on Citus, which cannot lock rows of a query on several servers.
+    """What is locked of a user on Citus, where a query on several servers cannot lock rows.
 
     The coordinator keeps these locks until its workers have committed.
     """
 
     PRESENT = 1
-    """Shared by those who report exposures again, held by those who delete them."""
+    """Reports share it. A deletion holds it alone."""
     CHANGED = 2
-    """LockedExposures by those who change exposures."""
+    """Transactions that change exposures hold it."""
 
 
 def _hold_distributed(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> LockedExposures:
@@ -179,7 +181,6 @@ def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], stren
 
 
 def users_by_experiment(keys: Iterable[ExposureKey]) -> dict[UUID, list[str]]:
-    """Return the user ids of the keys by experiment."""
     users: dict[UUID, list[str]] = {}
     for experiment_id, user_id in keys:
         users.setdefault(experiment_id, []).append(user_id)

@@ -1,4 +1,4 @@
-"""The table of metrics: what an experiment computes for a name among its metrics."""
+"""The table of metrics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Role(models.TextChoices):
 
 
 class Metric(models.Model):
-    """The definition of a metric. `experiments.metrics.checks` says which combinations are valid."""
+    """What an experiment computes for a name among its metrics. `experiments.metrics.checks` checks it."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
@@ -79,11 +79,11 @@ class Metric(models.Model):
     margin_absolute = models.FloatField(null=True, blank=True)
     """The same in units of the metric. A guardrail has at most one of the two."""
     version = models.PositiveIntegerField(default=1, editable=False)
-    """It grows by one when the definition changes and a started experiment has used the previous one."""
+    """It grows by one if the definition changes after a started experiment has used it."""
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
     revision = models.BigIntegerField(editable=False)
-    """The revision of the change that wrote the metric last."""
+    """The revision of the newest change of the metric."""
 
     class Meta:
         ordering = ("key",)

@@ -1,4 +1,4 @@
-"""The phases of an experiment: how users were assigned, and since when.
+"""The phases of an experiment: since when users were assigned in which way.
 
 Each exposure counts for the phase in which the user was assigned.
 """
@@ -21,7 +21,7 @@ ALL = "all"
 
 
 class Ranged(Protocol):
-    """The properties of an experiment that decide what share of all users it lets in."""
+    """What decides the share of all users that an experiment lets in."""
 
     percentage: float
     group: Document | None
@@ -29,7 +29,7 @@ class Ranged(Protocol):
 
 
 class Configured(Protocol):
-    """The properties of an experiment that a phase stores."""
+    """What a phase stores of an experiment."""
 
     variants: list[dict[str, Any]]
     percentage: float
@@ -37,7 +37,7 @@ class Configured(Protocol):
 
 
 def phase_as_json(configured: Configured, started_at: datetime, reason: str = "") -> Document:
-    """Return the stored form of a phase that begins at `started_at` with this configuration."""
+    """Return a phase with the configuration of this moment, as experiments store it."""
     return {
         "startedAt": format_timestamp(started_at),
         "variants": configured.variants,
@@ -48,34 +48,29 @@ def phase_as_json(configured: Configured, started_at: datetime, reason: str = ""
 
 
 def integer_if_whole(number: float) -> float:
-    """Return a number without a fraction as an integer, which is how it was sent."""
+    """Return 50.0 as 50, which is how clients send it."""
     return int(number) if number == int(number) else number
 
 
 def starts_of(phases: Sequence[Document]) -> list[datetime]:
-    """Return the starts of all phases, for callers that ask `number_in` many times."""
+    """Return the start of each phase. Parse them once when you call `number_in` often."""
     return [parse_timestamp(phase["startedAt"]) for phase in phases]
 
 
 def number_in(starts: Sequence[datetime], moment: datetime) -> int:
-    """Return the number of the phase, from 1, that a moment belongs to.
-
-    A moment before all phases belongs to the first one.
-    """
+    """Return the number of the phase, from 1, at a moment. Earlier moments belong to the first phase."""
     return max(1, bisect_right(starts, moment))
 
 
 def numbers(phases: Sequence[Document]) -> list[int]:
-    """Return the numbers of all phases, from 1."""
     return [*range(1, len(phases) + 1)]
 
 
 def comparable_phases(phases: Sequence[Document]) -> list[int]:
-    """Return the numbers of the newest phase and of those directly before it with the same split.
+    """Return the numbers of the newest phase and of the phases directly before it with the same split.
 
-    Percentage and conditions may differ among them, because that affects all variants alike. With
-    different weights, the users of one variant would come from other times than those of another,
-    and a difference between the times would look like an effect.
+    Percentage and conditions may differ among them, because they affect all variants alike. Different weights may not:
+    the users of each variant would then come from different times, and a change over time would look like an effect.
     """
     newest = split_of(phases[-1]) if phases else ()
     same_split = takewhile(lambda number: split_of(phases[number - 1]) == newest, reversed(numbers(phases)))
@@ -83,22 +78,22 @@ def comparable_phases(phases: Sequence[Document]) -> list[int]:
 
 
 def comparable_since(phases: Sequence[Document]) -> datetime | None:
-    """Return when the first of the comparable phases began, or None for a draft."""
+    """Return when the first of the comparable phases began; None for a draft."""
     return parse_timestamp(phases[comparable_phases(phases)[0] - 1]["startedAt"]) if phases else None
 
 
 def choices(phases: Sequence[Document]) -> list[str]:
-    """Return the choices of phases that results can cover: all of them, or a single one."""
+    """Return the phases that results can be asked for: all together, or a single one."""
     return [ALL, *map(str, numbers(phases))]
 
 
 def chosen(phases: Sequence[Document], choice: str | None) -> list[int]:
-    """Return the numbers of the phases of a choice. None stands for all of them."""
+    """Return the numbers of the chosen phases. None means all of them."""
     return numbers(phases) if choice in (None, ALL) else [int(choice)]
 
 
 def group_by_split(phases: Sequence[Document], covered: Sequence[int]) -> list[list[int]]:
-    """Return the numbers of the covered phases, those with equal splits together."""
+    """Group the numbers of the covered phases by split."""
     by_split: dict[tuple[Fraction, ...], list[int]] = {}
     for number in covered:
         by_split.setdefault(split_of(phases[number - 1]), []).append(number)
@@ -106,12 +101,12 @@ def group_by_split(phases: Sequence[Document], covered: Sequence[int]) -> list[l
 
 
 def reach_of(experiment: Ranged) -> float:
-    """Return the share of all users (0 to 1) that the percentage and the group let in now."""
+    """Return the share of all users (0 to 1) that percentage and group let in now."""
     return experiment.percentage / WHOLE * _part(experiment.group)
 
 
 def mean_reach(experiment: Ranged, begun: datetime, end: datetime) -> float:
-    """Return the average share of all users (0 to 1) between two moments, by the phases of that time."""
+    """Return the average share of all users (0 to 1) between two moments, weighted by the length of each phase."""
     starts = [*(max(begun, parse_timestamp(phase["startedAt"])) for phase in experiment.phases), end]
     spans = [max(timedelta(0), until - since) for since, until in pairwise(starts)]
     if not any(spans):
@@ -128,13 +123,13 @@ def _part(group: Document | None) -> float:
 
 
 def split_of(phase: Document) -> tuple[Fraction, ...]:
-    """Return the exact share of each variant, so that weights of 1 and 1 equal those of 50 and 50."""
+    """Return the exact share of each variant. Weights 1 and 1 equal weights 50 and 50."""
     weights = [Fraction(str(variant["weight"])) for variant in phase["variants"]]
     return tuple(weight / sum(weights) for weight in weights)
 
 
 def assignment_source(experiment: Mapping[str, Any]) -> Document:
-    """Return the input of `compile_assignment`, from an experiment's document in the change log."""
+    """Return the input of `compile_assignment` from an experiment as JSON."""
     return {
         "experiment": experiment["key"],
         "variants": experiment["variants"],

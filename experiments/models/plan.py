@@ -1,4 +1,4 @@
-"""The plan of an experiment: its checks, the tuning size that follows from it, and its shortest run. Pure."""
+"""The plan of an experiment: its defaults, its checks, and what follows from it. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_USERS = 2_000_000_000
 MIN_TUNING_SIZE = 100
 MAX_TUNING_SIZE = 10_000_000
 MAX_EFFECT = 10
-"""The largest `minimumEffect`: eleven times the value of the control."""
+"""The largest `minimumEffect`: the treatment has eleven times the value of the control."""
 MAX_DAYS = 365
 MAX_LOOKBACK_DAYS = 90
 
 
 class Planned(Protocol):
-    """The properties of an experiment that decide how long it has to run."""
+    """What decides how long an experiment has to run."""
 
     minimum_days: int
     registration: Document | None
@@ -33,7 +33,7 @@ class Planned(Protocol):
 
 
 def new_plan() -> dict[str, Any]:
-    """Return the default of every property of a plan."""
+    """Return the default plan."""
     return {
         "planned_size": None,
         "minimum_effect": None,
@@ -47,9 +47,10 @@ def new_plan() -> dict[str, Any]:
 
 
 def tuning_size_of(design: Mapping[str, Any]) -> int:
-    """Return N*: as given, or the planned users in the control and one treatment together, or else the default.
+    """Return the tuning size: the one that was sent, else one that follows from the planned size, else the default.
 
-    Treatments of different weights count with their mean. Variants without users do not count.
+    It follows as the number of planned users in the control and one treatment. Treatments of different weights count
+    with their mean. Variants without users do not count.
     """
     if design["given_tuning_size"] is not None:
         return int(design["given_tuning_size"])
@@ -63,7 +64,7 @@ def tuning_size_of(design: Mapping[str, Any]) -> int:
 
 
 def registered_plan(design: Mapping[str, Any]) -> Document:
-    """Return what a start registers of a plan, as JSON."""
+    """Return the plan as JSON, as a start registers it."""
     return {
         "plannedSampleSize": design["planned_size"],
         "minimumEffect": design["minimum_effect"],
@@ -75,7 +76,7 @@ def registered_plan(design: Mapping[str, Any]) -> Document:
 
 
 def remaining_run(experiment: Planned, now: datetime) -> timedelta:
-    """Return the time from a moment, or from an earlier stop, until the shortest run is over; 0 or less once it is."""
+    """Return the time until the shortest run is over, as of now or of the stop. It is 0 or less once it is over."""
     if experiment.started_at is None:
         return timedelta(days=experiment.minimum_days)
     days = experiment.registration["minimumDays"] if experiment.registration else 0
@@ -87,7 +88,7 @@ def remaining_run(experiment: Planned, now: datetime) -> timedelta:
 
 
 def check_plan(design: Mapping[str, Any]) -> list[Detail]:
-    """Return everything that is wrong with a plan, its owner and its hypothesis."""
+    """Return every problem of a plan, its owner and its hypothesis."""
     return [
         *check_planned_size(design["planned_size"]),
         *check_minimum_effect(design["minimum_effect"]),
@@ -105,12 +106,12 @@ def check_planned_size(size: Any) -> Iterator[Detail]:
 
 
 def check_tuning_size(size: Any) -> Iterator[Detail]:
-    """Yield what is wrong with a tuning size: the users at which always-valid intervals are narrowest."""
+    """Check the number of users at which always-valid intervals are narrowest."""
     return _check_whole("tuningSampleSize", size, (MIN_TUNING_SIZE, MAX_TUNING_SIZE), "users")
 
 
 def check_minimum_effect(effect: Any) -> Iterator[Detail]:
-    """Yield what is wrong with the smallest effect of interest, a share of the control's value; None is no effect."""
+    """Check the smallest effect of interest: a share of the control's value, or None."""
     if effect is None:
         return
     if isinstance(effect, bool) or not isinstance(effect, (int, float)):
@@ -121,7 +122,7 @@ def check_minimum_effect(effect: Any) -> Iterator[Detail]:
 
 
 def check_analysis(analysis: Any, planned_size: Any) -> Iterator[Detail]:
-    """Yield what is wrong with the way of analysis; a fixed one needs the size at which it is read."""
+    """Check the method of analysis. A fixed analysis needs a planned size."""
     if not isinstance(analysis, str):
         yield Detail("analysis", DetailCode.INVALID_TYPE, "Must be a string.")
     elif analysis not in AnalysisMethod.values:

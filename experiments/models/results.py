@@ -1,4 +1,4 @@
-"""The tables that results are read from: values of users, sums over them, and how far both are up to date."""
+"""The tables that results are read from: values of users, sums over them, and how far both are refreshed."""
 
 from __future__ import annotations
 
@@ -14,52 +14,48 @@ from experiments.models.exposure import Exposure, Join
 from experiments.models.fields import ExactField
 
 EXPOSURE = -1
-"""The number that stands in place of a metric's for the exposures themselves."""
+"""The metric number of rows that describe the exposure itself."""
 
 if TYPE_CHECKING:
     JSONObject = models.JSONField[dict[str, Any] | None, dict[str, Any] | None]
 
 
 class ResultState(models.Model):
-    """How far the values and sums of an experiment follow its events and exposures.
-
-    Every change of them locks this row.
-    """
+    """How far the values and sums of an experiment are refreshed. Whoever changes them locks this row."""
 
     experiment = models.OneToOneField(
         Experiment, on_delete=models.CASCADE, primary_key=True, related_name="result_state"
     )
     watermark = models.TextField(blank=True, default="")
-    """The position in the order of commits that the values have reached (see `config.database.commit_order`).
+    """The values include all rows up to here, in the order of commits (see `config.database.commit_order`).
 
-    It is empty before the first refresh, and where everything must be computed again.
+    It is empty before the first refresh, and to have everything computed again.
     """
     stopped_at = models.DateTimeField(null=True, default=None)
-    """The stop of the experiment that the values are computed for."""
+    """The stop that the values were computed for."""
     refreshed_at = models.DateTimeField(null=True, default=None)
     caps: models.JSONField[dict[str, float], dict[str, float]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
-    """The value of each cap in the sums, fixed or at a percentile, by the number of the metric."""
+    """The caps in force, fixed or at a percentile, by metric number."""
     daily_metrics: models.JSONField[list[int], list[int]] = models.JSONField(decoder=StoredJSONDecoder, default=list)
-    """The numbers of the metrics of which somebody has asked for a series, and which have values of days."""
+    """The numbers of the metrics that have values of days, because somebody asked for a series."""
     quantiles: JSONObject = models.JSONField(decoder=StoredJSONDecoder, null=True, default=None)
-    """Quantiles, which do not add up over users (see `results.quantiles`); deleted when values change."""
+    """Stored quantiles, which do not add up over users (see `results.quantiles`). A change of values deletes them."""
     reading: JSONObject = models.JSONField(decoder=StoredJSONDecoder, null=True, default=None)
-    """The one reading of a fixed analysis, once every variant has its planned number of users."""
+    """The one reading of a fixed analysis, taken once every variant has its planned number of users."""
     archive: JSONObject = models.JSONField(decoder=StoredJSONDecoder, null=True, default=None)
-    """What results need beside the sums once the events are gone (see `results.archive`)."""
+    """What results need besides the sums once the events are deleted (see `results.archive`)."""
 
     def __str__(self) -> str:
         return f"Results of {self.experiment_id}"
 
 
 class UserValue(models.Model):
-    """What a metric counts for an exposed user, not capped.
+    """The value of a metric for an exposed user, before caps.
 
-    There is a row for each metric of which an event of the user counts; what is 0 is NULL. Besides, each exposed user
-    has a row of EXPOSURE, with the exposure as the sums count it. From these rows, the old contribution of a user is
-    subtracted, whatever has changed since.
+    A user has a row for each metric that counts one of their events, and a row of EXPOSURE. Zeros are stored as NULL. A
+    refresh subtracts these values from the sums before it adds the new ones.
     """
 
     pk = models.CompositePrimaryKey("experiment_id", "user_id", "metric")
@@ -68,23 +64,23 @@ class UserValue(models.Model):
         Experiment, on_delete=models.PROTECT, related_name="values", db_index=False, db_constraint=False
     )
     value = models.FloatField(null=True)
-    """The value, or the numerator of a ratio; of a quantile the number of the user's events."""
+    """The value, the numerator of a ratio, or the number of events of a quantile."""
     denominator = models.FloatField(null=True)
     value_before = models.FloatField(null=True)
-    """The same before the exposure, in the look-back of the experiment."""
+    """The value before the exposure, within the look-back."""
     denominator_before = models.FloatField(null=True)
     exposed_at = models.DateTimeField(null=True)
-    """Of EXPOSURE alone; so is `in_several_variants`."""
+    """This column and `in_several_variants` are set in rows of EXPOSURE only."""
     day = models.DateField()
     """The day of the exposure, in UTC."""
     events = models.IntegerField(null=True)
-    """The number of events of the metric from the exposure to the stop, in any window."""
+    """The number of events of the metric from the exposure to the stop, whatever the window."""
     other_currency = models.IntegerField(null=True)
-    """The number of amounts within the window that are not added, because they are in another currency."""
+    """The number of amounts in the window that do not count, because their currency is another one."""
     metric = models.SmallIntegerField()
-    """The number of the metric, in the order of the experiment, from 0."""
+    """The index of the metric in the experiment."""
     variant_number = models.SmallIntegerField()
-    """The number of the variant, in the order of the experiment, from 0."""
+    """The index of the variant in the experiment."""
     phase = models.SmallIntegerField()
     steps = models.SmallIntegerField(null=True)
     """The number of steps of a funnel that the user passed in order."""
@@ -110,10 +106,10 @@ class UserValue(models.Model):
 
 
 class DayValue(models.Model):
-    """What a metric without a window counted for a user from the end of one day on, until the end of a later one.
+    """The value of a metric without a window for a user, from the end of one day until the end of a later day.
 
-    There is a row for each day on which an event of the user began to count, of the metrics of which somebody has asked
-    for a series. The last row of a user has no end.
+    A user has a row for each day on which the value changed. The last row has no end. Only metrics of which somebody
+    asked for a series have rows.
     """
 
     pk = models.CompositePrimaryKey("experiment_id", "user_id", "metric", "since")
@@ -152,7 +148,7 @@ class DayValue(models.Model):
 
 
 class SumColumns(models.Model):
-    """Sums over users; those of values, squares and products are exact."""
+    """Sums over users. Sums of values, squares and products are exact."""
 
     users = models.IntegerField(default=0)
     """Exposed users, or users with an event of the metric since their exposure."""
@@ -160,7 +156,7 @@ class SumColumns(models.Model):
     positive = models.IntegerField(default=0)
     """Users with a value above 0."""
     nonzero = models.IntegerField(default=0)
-    """Users with a value other than 0, of metrics that add amounts or have a cap at a percentile."""
+    """Users with a value other than 0. Only metrics that add amounts, or have a percentile cap, count them."""
     value = ExactField(default=0)
     value_squared = ExactField(default=0)
     denominator = ExactField(default=0)
@@ -185,8 +181,8 @@ class SumColumns(models.Model):
 class VariantSums(SumColumns):
     """The sums over the users of one variant who were exposed in one phase on one day.
 
-    Apart from quantiles, the statistics need nothing else. The rows of EXPOSURE have `users` and `in_several_variants`,
-    those of the steps of a funnel (see `results.sums.step_number`) have `users`. All others sum the capped values of
+    The statistics need nothing else, except for quantiles. Rows of EXPOSURE have `users` and `in_several_variants`.
+    Rows of a funnel's step (see `results.sums.step_number`) have `users`. All other rows sum the capped values of
     `UserValue`.
     """
 
@@ -204,9 +200,9 @@ class VariantSums(SumColumns):
 
 
 class DailySums(SumColumns):
-    """By how much the sums of a metric without a window changed on one day, from the values of days.
+    """How much one day changed the sums of a metric without a window.
 
-    Added up to a day, they are the sums as of its end. Those of other metrics follow from `VariantSums`.
+    The sum of all rows up to a day gives the sums at its end. For other metrics, `VariantSums` has all that is needed.
     """
 
     pk = models.CompositePrimaryKey("experiment_id", "metric", "variant", "phase", "day")
@@ -223,10 +219,10 @@ class DailySums(SumColumns):
 
 
 class StoredOutcome(models.Model):
-    """The effects of a stopped experiment, computed at a moment. Only `experiments.results.outcomes` writes it.
+    """The effects of a stopped experiment at one time, so that lists need not compute results.
 
-    It counts only while the experiment is still stopped as of `stopped_at`. It is final if it was computed after the
-    results were frozen. The erasure of a user deletes the rows whose figures it changes.
+    The row counts while the experiment is stopped as of `stopped_at`. It is final if it was computed after the results
+    were frozen. Erasing a user deletes the rows whose figures change. Only `results.outcomes` writes it.
     """
 
     experiment = models.OneToOneField(

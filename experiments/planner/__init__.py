@@ -1,1 +1,1 @@
-"""Planning experiments: the users that an effect needs, forecasts of a running one, and calibrations."""
+"""Planning experiments: how many users an effect needs, forecasts of running experiments, and calibrations."""
