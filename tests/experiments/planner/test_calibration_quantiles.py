@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from experiments.metrics.definition import definitions_of
@@ -72,13 +73,15 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
     define("slow")
     define("slow-guard", role="guardrail", direction="decrease", margin=0.9)
     experiment = ExperimentFactory(key="e", metrics=["slow", "slow-guard"], running=True)
-    chance = random.Random(5)
+    chance, pages = random.Random(5), []
     for number in range(300):
         assign(experiment.pk, f"user-{number}", "control", NOON + number * MINUTE)
         usual = chance.lognormvariate(5, 0.5)
         for page in range(chance.randrange(4)):
             ms = request.param * round(usual * chance.uniform(0.8, 1.2) / request.param)
-            view(f"user-{number}", (number + page + 1) * MINUTE, ms=ms)
+            at = NOON + (number + page + 1) * MINUTE
+            pages.append(NewEvent(new_id(), f"user-{number}", "page", at, NOON + DAY / 4, {"ms": ms}))
+    record(pages, experiment.environment)
     return experiment
 
 
