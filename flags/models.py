@@ -204,9 +204,9 @@ class Segment(models.Model):
         return f'"{self.version}"'
 
 
-def hour_of(moment: datetime) -> datetime:
+def hour_of(time: datetime) -> datetime:
     """Return the start of the hour in UTC."""
-    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return time.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 class Usage(models.Model):

@@ -28,8 +28,7 @@ from flags.models import Segment as SegmentRow
 
 Entry = TypeVar("Entry")
 
-# Under this key are the flags as they are in an environment without states: off. No environment has
-# an empty key.
+# The key of flags in environments without states, where they are off. No environment has an empty key.
 _ANYWHERE = ""
 
 
@@ -70,8 +69,7 @@ def flag_not_found(key: str) -> DomainError:
 
 
 def _load() -> Compiled:
-    # Revisions are read first. A change committed after that is applied once more, which brings its
-    # revision.
+    # Revisions are read first. A change that is committed afterwards is applied again, with its revision.
     revisions = _revisions()
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
     versions: dict[UUID, dict[str, int]] = defaultdict(dict)
@@ -86,13 +84,13 @@ def _load() -> Compiled:
         if row.archived_at is not None:
             archived.add(row.key)
         yield_cpu()
-        document = {**evaluated_as_json(row), "states": states[row.pk]}
+        as_json = {**evaluated_as_json(row), "states": states[row.pk]}
         own = versions[row.pk]
         newest = {key: max(row.common_version, own.get(key, 0)) for key in flags}
-        for environment_key, flag in _compile(document, newest).items():
+        for environment_key, flag in _compile(as_json, newest).items():
             flags[environment_key][row.key] = flag
     documents = (segment_changes.segment_as_json(row) for row in SegmentRow.objects.iterator())
-    by_key = {document["key"]: compile_segment(document) for document in documents}
+    by_key = {as_json["key"]: compile_segment(as_json) for as_json in documents}
     configurations = {
         key: Configuration(_in_order(own), by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
         for key, own in flags.items()
@@ -107,14 +105,14 @@ def _revisions() -> Mapping[str, int]:
     return dict(changed.annotate(newest=Max("revision")))
 
 
-def _compile(document: Document, versions: Mapping[str, int]) -> Mapping[str, Flag]:
+def _compile(as_json: Document, versions: Mapping[str, int]) -> Mapping[str, Flag]:
     """Return the compiled flag by environment key. `versions` has its revision in each environment."""
 
     def compile_in(key: str) -> Flag:
-        return compile_flag({**in_environment(document, key), "version": versions[key]})
+        return compile_flag({**in_environment(as_json, key), "version": versions[key]})
 
     anywhere = compile_in(_ANYWHERE)
-    return {key: compile_in(key) if key in document["states"] else anywhere for key in versions}
+    return {key: compile_in(key) if key in as_json["states"] else anywhere for key in versions}
 
 
 def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
@@ -123,7 +121,7 @@ def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
     newest = {change.key: change.revision for change in changes if change.kind == flag_changes.KIND}
     for change in changes:
         if change.kind == flag_changes.KIND and newest[change.key] != change.revision:
-            draft.advance(change)  # a later change has the whole flag, but may be one of another environment
+            draft.advance(change)  # a later change has the whole flag, but maybe of another environment
         else:
             draft.add(change)
         yield_cpu()
@@ -180,11 +178,11 @@ class _Draft:
         self.advance(change)
 
     def add_members(self, change: Change) -> None:
-        document = self._segments[change.key] if change.key in self._segments else self._stored_segment(change.key)
-        if document is None:  # it has been deleted since, as a later change will say
+        as_json = self._segments[change.key] if change.key in self._segments else self._stored_segment(change.key)
+        if as_json is None:  # deleted since, as a later change says
             return
-        user_ids = segment_changes.Members.of(change).applied_to(document["userIds"])
-        self._segments[change.key] = {**document, "userIds": user_ids}
+        user_ids = segment_changes.Members.of(change).applied_to(as_json["userIds"])
+        self._segments[change.key] = {**as_json, "userIds": user_ids}
         self.advance(change)
 
     def _stored_segment(self, key: str) -> Mapping[str, Any] | None:
@@ -192,7 +190,7 @@ class _Draft:
         return None if segment is None else segment.source
 
     def add_environment(self, change: Change) -> None:
-        # A change may be applied more than once, so an environment that is present stays as it is.
+        # A change may be applied more than once, so existing environments stay as they are.
         if change.key not in self._flags:
             self._flags[change.key] = dict(self._flags[_ANYWHERE])
             self._revisions[change.key] = self._revisions[_ANYWHERE]
@@ -218,7 +216,7 @@ class _Draft:
         if not self._segments:
             return before
         kept = {key: segment for key, segment in before.items() if key not in self._segments}
-        changed = {key: compile_segment(document) for key, document in self._segments.items() if document is not None}
+        changed = {key: compile_segment(as_json) for key, as_json in self._segments.items() if as_json is not None}
         return _in_order({**kept, **changed})
 
 

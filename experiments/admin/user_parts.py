@@ -23,7 +23,7 @@ from flags.engine.types import Configuration, Context
 from flags.explanations.trace_words import DescribedTrace, describe_trace
 from flags.explanations.tracing import explain
 from flags.models import Flag
-from flags.usage.sources import names_of
+from flags.usage.sources import attributes_of
 
 STATES = {"": "All", "on": "On", "off": "Off"}
 _A_PAGE = 25
@@ -101,7 +101,7 @@ def describe_answer(trace: Mapping[str, Any]) -> str:
 
 def attributes_to_ask_for(configuration: Configuration) -> list[str]:
     """Return the attributes that the rules and segments of the environment read most, in alphabetical order."""
-    counts = Counter(name for name in names_of(configuration) if name != USER_ID)
+    counts = Counter(name for name in attributes_of(configuration) if name != USER_ID)
     return sorted(name for name, _ in counts.most_common(_MAX_NAMES))
 
 

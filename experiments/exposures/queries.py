@@ -16,7 +16,7 @@ from events.models import Event
 from experiments.exposures.assignment import assigners
 from experiments.models import Experiment, Exposure, Status
 from flags.models import RecentUser
-from flags.usage.attributes import names_of_document
+from flags.usage.attributes import attributes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def attributes_read(environment_key: str) -> Iterator[str]:
     """Yield the attributes that drafts and running experiments read."""
     for (key, _), experiment in assigners.state.items():
         if key == environment_key and experiment.status != Status.STOPPED:
-            yield from names_of_document(experiment.document)
+            yield from attributes_in(experiment.document)
 
 
 def variants_of_recent_users(environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]:

@@ -22,9 +22,9 @@ _MAX_IN_A_SENTENCE = 5
 def describe_last_day(
     keys: Sequence[str], environment: Environment, where: str, now: datetime, preview: Preview | NoSample
 ) -> list[str]:
-    """Say whom flags touched in the last day: how often each was evaluated, and how many users see it change.
+    """Return how often flags were evaluated in the last day, and how many users a change concerns.
 
-    `preview` has what changes for the users seen in the last day. Every question about flags says this.
+    `preview` compares the change for users seen in the last day. Every question about flags says this.
     """
     counts = count_evaluations(keys, environment, start=now - DAY)
     if preview is NoSample.EMPTY:
@@ -53,9 +53,9 @@ def describe_changed(
     flags: Sequence[str] = (),
     would: str = "will see something else",
 ) -> str:
-    """Return how many of the users who were seen within a time a change concerns. `would` says what it does to them.
+    """Return how many users seen within a time a change concerns. `would` says what it does to them.
 
-    `flags` are named if they are several.
+    `flags` are named if there are several.
     """
     about, changed = _about(preview), _estimate(preview, preview.changed)
     users = f"user{'' if preview.all_users == 1 else 's'}"
@@ -67,7 +67,7 @@ def describe_changed(
 
 
 def describe_lost(preview: Preview, flags: Sequence[str]) -> str:
-    """Return for how many of the users to whom something else will be shown a flag goes off; "" for none."""
+    """Return for how many users a flag goes off, or "" for none."""
     if not preview.lost:
         return ""
     lost = _estimate(preview, preview.lost)
@@ -76,7 +76,7 @@ def describe_lost(preview: Preview, flags: Sequence[str]) -> str:
 
 
 def _any_of(flags: Sequence[str]) -> str:
-    """Return `a, b or c`. More flags than a sentence can take are not named."""
+    """Return `a, b or c`. Flags that would make the sentence too long are not named."""
     if len(flags) > _MAX_IN_A_SENTENCE:
         return "at least one of these flags"
     *first, last = flags
@@ -89,7 +89,6 @@ def describe_decided(preview: Preview, decided: int, now: datetime, within: time
 
 
 def describe_audience(on: int, sample: Sample, now: datetime, within: timedelta) -> str:
-    """Return the share of recent users for whom a flag is on."""
     users = len(sample.users)
     return _describe_share(on, users, _period(sample.since, now, within), is_exact=sample.all_users == users)
 
@@ -116,7 +115,7 @@ def _about(preview: Preview) -> str:
 
 
 def _estimate(preview: Preview, number: int) -> int:
-    """Return how many of all users a number of those in the sample stands for."""
+    """Return the number of all users that a number in the sample stands for."""
     return number if _is_exact(preview) else round(number * preview.all_users / preview.users)
 
 
@@ -125,7 +124,7 @@ def _is_exact(preview: Preview) -> bool:
 
 
 def _period(since: datetime, now: datetime, within: timedelta) -> str:
-    """Say since when the users were seen. The sample may have begun later."""
+    """Return since when the users were seen. The sample may be younger than `within`."""
     if since <= now - within:
         return "in the last day" if within == DAY else f"in the last {within.days} days"
     return f"since {date_format(timezone.localtime(since), 'j M Y, H:i T')}"

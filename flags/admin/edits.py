@@ -1,7 +1,7 @@
-"""The question before an edit takes a flag from users of a protected environment, or shows many of them something else.
+"""The question before an edit that takes a flag from users of a protected environment, or changes it for many of them.
 
-`Effect.is_asked_about` is the rule for when the admin asks. The answer saves what was asked, because the question sends
-the whole form again. The API never asks.
+`Effect.is_asked_about` decides when the admin asks. The question sends the whole form again, so the answer saves what
+was asked. The API never asks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class Effect:
-    """What an edit changes in one environment: the flags that are on there and may serve something else."""
+    """What an edit changes in one environment.
+
+    `keys` are flags that are on there and may serve something else.
+    """
 
     environment: Environment
     before: Configuration
@@ -52,7 +55,7 @@ class Effect:
 
     @property
     def is_asked_about(self) -> bool:
-        """Ask if nobody gets a flag as somebody gets it now, if a recent user loses a flag, or if many see a change."""
+        """Whether a flag ends, a recent user loses a flag, or many recent users see a change."""
         if not self.keys:
             return False
         preview = self.preview
@@ -60,7 +63,7 @@ class Effect:
 
     @cached_property
     def ended(self) -> list[str]:
-        """The flags that serve nobody any more what they serve to users now, by the rules alone."""
+        """Flags whose rules no longer serve anybody what they serve now."""
         return [key for key in self.keys if (now := self._answers(key, self.before)) and not self._kept(key, now)]
 
     @cached_property
@@ -78,15 +81,15 @@ class Effect:
 
 
 def ask_before_saving_flag(
-    model_admin: DomainAdmin, request: HttpRequest, document: Document, switch: Switch | None
+    model_admin: DomainAdmin, request: HttpRequest, as_json: Document, switch: Switch | None
 ) -> None:
-    """Ask once before the form of a flag is saved, given the document of the whole flag, and how it is switched here.
+    """Ask once before a flag is saved. `as_json` is the whole flag, `switch` its state here.
 
-    Raises Unanswered, or DomainError if somebody declined. Call it in the transaction of the save.
+    Call it in the transaction of the save. Raises Unanswered, or DomainError if the user declined.
     """
-    here, key, now = current_environment(request), document["key"], timezone.now()
+    here, key, now = current_environment(request), as_json["key"], timezone.now()
     elsewhere = [each for each in _protected(request) if switch is None or each != here]
-    effects = [_effect_of_flag(environment, document, now) for environment in elsewhere]
+    effects = [_effect_of_flag(environment, as_json, now) for environment in elsewhere]
     asked = [effect for effect in effects if effect.is_asked_about]
     switching = switching_question(model_admin, request, [switch]) if switch else None
     question = _with_subjects(switching or _question(key, asked), key, asked)
@@ -98,15 +101,15 @@ def ask_before_saving_flag(
     require_agreement(model_admin, request, replace(question, consequences=lines))
 
 
-def ask_before_saving_segment(model_admin: DomainAdmin, request: HttpRequest, document: Document) -> None:
-    """Ask before the form of a segment is saved, given its document. Raises as `ask_before_saving_flag` does."""
-    here, key, now = current_environment(request), document["key"], timezone.now()
-    effects = [_effect_of_segment(environment, document, now) for environment in _protected(request)]
+def ask_before_saving_segment(model_admin: DomainAdmin, request: HttpRequest, as_json: Document) -> None:
+    """Ask before a segment is saved. Raises as `ask_before_saving_flag` does."""
+    here, key, now = current_environment(request), as_json["key"], timezone.now()
+    effects = [_effect_of_segment(environment, as_json, now) for environment in _protected(request)]
     asked = [effect for effect in effects if effect.is_asked_about]
     question = _with_subjects(_question(f"the segment {key}", asked), key, asked)
     if not asked or has_agreed(model_admin, request, question):
         return
-    lines = list(_describe_segment(asked[0].before.segments[key].source, document))
+    lines = list(_describe_segment(asked[0].before.segments[key].source, as_json))
     lines += [line for effect in asked for line in _describe_effect(effect, here)]
     require_agreement(model_admin, request, replace(question, consequences=lines))
 
@@ -115,24 +118,24 @@ def _protected(request: HttpRequest) -> list[Environment]:
     return [environment for environment in environments_of(request) if environment.protected]
 
 
-def _effect_of_flag(environment: Environment, document: Document, now: datetime) -> Effect:
-    before, key = configuration(environment.key), document["key"]
-    old, new = before.flags.get(key), compile_flag(in_environment(document, environment.key))
+def _effect_of_flag(environment: Environment, as_json: Document, now: datetime) -> Effect:
+    before, key = configuration(environment.key), as_json["key"]
+    old, new = before.flags.get(key), compile_flag(in_environment(as_json, environment.key))
     is_equal = old is not None and is_same({**old.source, "version": 0}, {**new.source, "version": 0})
     after = Configuration({**before.flags, key: new}, before.segments)
     return Effect(environment, before, after, [] if is_equal else _touched(before, flags={key}), now)
 
 
-def _effect_of_segment(environment: Environment, document: Document, now: datetime) -> Effect:
-    before, key = configuration(environment.key), document["key"]
+def _effect_of_segment(environment: Environment, as_json: Document, now: datetime) -> Effect:
+    before, key = configuration(environment.key), as_json["key"]
     old = before.segments.get(key)
-    is_equal = old is None or all(is_same(old.source[name], document[name]) for name in ("conditions", "userIds"))
-    after = Configuration(before.flags, {**before.segments, key: compile_segment(document)})
+    is_equal = old is None or all(is_same(old.source[name], as_json[name]) for name in ("conditions", "userIds"))
+    after = Configuration(before.flags, {**before.segments, key: compile_segment(as_json)})
     return Effect(environment, before, after, [] if is_equal else _touched(before, segments={key}), now)
 
 
 def _touched(before: Configuration, flags: Collection[str] = (), segments: Collection[str] = ()) -> list[str]:
-    """Return the keys of the flags that are on and that these flags or segments decide, also through others."""
+    """Return the flags that are on and depend on these flags or segments, directly or through others."""
     names = {
         (kind, key): {(named.kind, named.key) for named in references(each.source)}
         for kind, entries in ((FLAG, before.flags), (SEGMENT, before.segments))
@@ -153,14 +156,14 @@ def _question(what: str, effects: Sequence[Effect]) -> Confirmation:
 
 
 def _with_subjects(question: Confirmation, key: str, effects: Sequence[Effect]) -> Confirmation:
-    """Name what somebody agrees to: the edit in each environment, and the flags that end there."""
+    """Name what the user agrees to: the edit in each environment, and the flags that end."""
     subjects = [f"{key} changes in {effect.environment.key}" for effect in effects]
     ends = [f"{ended} ends in {effect.environment.key}" for effect in effects for ended in effect.ended]
     return replace(question, subjects=[*question.subjects, *subjects, *ends])
 
 
 def _describe_flag(key: str, effect: Effect, here: Environment) -> Iterator[str]:
-    """Say for whom a flag is on now and after its edit, and then what this does to users."""
+    """Yield for whom a flag is on before and after its edit, and what this does to users."""
     own = (each.flags[key].source for each in (effect.before, effect.after))
     before, after = (describe_state(source, effect.now) for source in own)
     if before != after:
@@ -169,7 +172,7 @@ def _describe_flag(key: str, effect: Effect, here: Environment) -> Iterator[str]
 
 
 def _describe_segment(now: Mapping[str, Any], then: Document) -> Iterator[str]:
-    """Say which users are in a segment now and after its edit."""
+    """Yield which users are in a segment before and after its edit."""
     before, after = (describe_members(each["conditions"], len(each["userIds"])) for each in (now, then))
     if before != after:
         after = after if users_in(after) else after.removesuffix(" yet")
@@ -177,7 +180,7 @@ def _describe_segment(now: Mapping[str, Any], then: Document) -> Iterator[str]:
 
 
 def _describe_effect(effect: Effect, here: Environment) -> Iterator[str]:
-    """Say which flags end, how many recent users see something else, and whom the flags touched in the last day."""
+    """Yield which flags end, how many users see something else, and the use of the flags in the last day."""
     where = _place(effect, here, otherwise=" here").strip()
     for key in effect.ended[:_MAX_NAMED]:
         what = "is off for everyone" if effect.is_off_for_all(key) else "serves nobody what it serves now"

@@ -14,7 +14,7 @@ from flags.snapshot import configuration
 from flags.usage.staleness import stale
 
 _ON_OR_OFF = "switch"
-# Keys begin with a letter or a digit, so these are none.
+# No experiment has these keys, because keys begin with a letter or a digit.
 _BY_ANY, _BY_NONE = "=any", "=none"
 
 
@@ -30,7 +30,7 @@ class EnabledFilter(ChoiceFilter):
 
 
 class ShelfFilter(ChoiceFilter):
-    """Flags in use, unless the stale or the archived ones are chosen."""
+    """Flags in use, stale flags, or archived flags."""
 
     title = "shelf"
     parameter_name = "shelf"
@@ -83,7 +83,7 @@ class TypeFilter(MenuFilter):
 
 
 class ExperimentFilter(MenuFilter):
-    """Flags by the experiment that drives them in the current environment. Without any, there is no menu."""
+    """Flags by the experiment that drives them here. The menu is hidden if no experiment drives a flag."""
 
     title = "experiment"
     parameter_name = "experiment"
@@ -106,4 +106,4 @@ class ExperimentFilter(MenuFilter):
 
 
 def _capitalise(words: str) -> str:
-    return words[0].upper() + words[1:]  # without touching the rest, such as that of JSON
+    return words[0].upper() + words[1:]  # `capitalize` would make JSON lower case

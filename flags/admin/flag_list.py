@@ -1,4 +1,4 @@
-"""The list of flags: one table, with a switch for each environment side by side."""
+"""The list of flags, with a switch for each environment."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LONG_KEY = 30  # characters that a phone shows
 
 
 class FlagList(DomainAdmin):
-    list_per_page = 28  # so that a page stays under 120 kB with three environments, also if it links many users
+    list_per_page = 28  # a page with three environments then stays under 120 kB
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        snapshot.refresh()  # a filter reads from it what experiments drive
+        snapshot.refresh()  # the filter by experiment reads it
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
 
@@ -42,7 +42,7 @@ class FlagList(DomainAdmin):
         return queryset.defer(*_LONG)
 
     def for_page(self, request: HttpRequest, queryset: Any) -> Any:
-        # To sort all flags, the database would find the stale reasons of all.
+        # Sorting in SQL would compute the stale reasons of all flags.
         shown = self.for_list(self.get_queryset(request)).filter(pk__in=queryset.values("pk"))
         if len(environments_of(request)) > 1:
             elsewhere = FlagState.objects.exclude(environment=current_environment(request))
@@ -55,7 +55,7 @@ class FlagList(DomainAdmin):
 
     def next_moment(self, request: HttpRequest, rows: Any, now: datetime) -> datetime | None:
         states = (state for flag in rows for state in (flag, *getattr(flag, "states_elsewhere", ())))
-        return min((moment for state in states if (moment := next_step(state.rules, now))), default=None)
+        return min((time for state in states if (time := next_step(state.rules, now))), default=None)
 
     @column("Flag", ordering="key")
     def shown_key(self, flag: Flag) -> SafeString:
@@ -73,7 +73,7 @@ class FlagList(DomainAdmin):
     def _column_of(self, request: HttpRequest, environment: Environment) -> Callable[[Flag], SafeString]:
         """Return the column of an environment: a switch, and for whom it turns the flag on.
 
-        The switch is a button of the list's form, with its CSRF token.
+        The switch is a button of the list's form, which has the CSRF token.
         """
         may_change, now = self.has_change_permission(request), timezone.now()
         query = request.GET.urlencode()
@@ -116,8 +116,8 @@ class FlagList(DomainAdmin):
 def _words(words: str, key: str, environment: Environment, *, is_here: bool) -> SafeString:
     """Return for whom a flag is on, or would be on.
 
-    The style sheet shows the first lines of many words, and all of them once they are opened. None is left out here,
-    because the last step of a ramp may matter most. A phone has those of the current environment only.
+    Nothing is left out, because the last step of a ramp may matter most. The style sheet folds long words, and phones
+    show only the current environment.
     """
     if not words:
         return SafeString("")
@@ -128,13 +128,13 @@ def _words(words: str, key: str, environment: Environment, *, is_here: bool) -> 
     kind = SafeString(' class="hy-long"') if is_long else ""
     if not users_in(words):
         return format_html("<details{}><summary>{}</summary></details>", kind, shown)
-    # A summary may contain no link, so it comes after the words.
+    # HTML allows no link inside a summary.
     name = format_html('<span class="hy-unseen">The users of {}:</span>', key)
     return format_html("{}<details{}><summary>{}</summary></details>", shown, kind, name)
 
 
 def _name(flag: Flag) -> SafeString:
-    """Return the key and the badges, of which a phone shows one line. A long key is in its tooltip, too."""
+    """Return the key and the badges. Phones show one line of them, so long keys have a tooltip."""
     badges, is_long = _badges(flag), len(flag.key) > _LONG_KEY
     if not badges and not is_long:
         return format_html("{}", flag.key)

@@ -1,4 +1,4 @@
-"""What a flag's list and buttons do: switch it on and off, archive, restore and revert it."""
+"""The actions on flags in lists and on pages: switch on or off, archive, restore and revert."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MAX_NAMED = 20
 
 
 class FlagPages(RevertPages):
-    """Changes of a flag without its form, each one call of the domain."""
+    """Changes of a flag without its form. Each is one call of the domain."""
 
     def get_urls(self) -> list[Any]:
         return [self.route("<path:object_id>/toggle/", self.toggle_view, "toggle"), *super().get_urls()]
@@ -49,7 +49,7 @@ class FlagPages(RevertPages):
     # on and off
 
     def toggle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Switch to the state, and in the environment, that the button names: a second press changes nothing."""
+        """Switch to the state that the button names, in its environment. Pressing twice changes nothing more."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         key, _, wanted = sent_input(request).get("switch", "").partition(":")
@@ -67,10 +67,10 @@ class FlagPages(RevertPages):
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
 
     def _find_for_switch(self, object_id: str, environment: Environment) -> Flag | None:
-        """Return a flag as it is in an environment, without what only its form and its list show."""
+        """Return a flag with its state in an environment, without columns that only its form and list show."""
         try:
             return Flag.objects.in_environment(environment).filter(pk=unquote(object_id)).first()
-        except ValidationError:  # of what is no id
+        except ValidationError:  # not an id
             return None
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -80,7 +80,7 @@ class FlagPages(RevertPages):
         return answer
 
     def _ask_about_kept_action(self, request: HttpRequest) -> None:
-        """Ask whether to do for the selected flags what somebody chose before they signed in again, if they did."""
+        """Ask whether to complete an action on selected flags that was interrupted by signing in."""
         sent = sent_input(request)
         _, _, label = self.get_actions(request).get(sent.get("action", ""), (None, "", ""))
         if not label:
@@ -89,7 +89,7 @@ class FlagPages(RevertPages):
         ask(self, request, Confirmation(f"{label}?", _names_of_selected(sent), label, is_dangerous=False))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Offer to switch the selected flags. The names of actions have the environment of the page."""
+        """Offer actions that name the environment of the page."""
         if not self.has_change_permission(request):
             return {}
         environment = current_environment(request)
@@ -119,7 +119,7 @@ class FlagPages(RevertPages):
         return answer
 
     def _switch(self, request: HttpRequest, flags: Any, environment: Environment, wanted: str) -> None:
-        """Switch all of these flags in one write, and report what was done."""
+        """Switch these flags in one write, and report the result."""
         flags, write = list(flags), {"environment": environment, "reason": reason_of(request), **writer(request)}
         try:
             ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags], environment)
@@ -209,7 +209,7 @@ class FlagPages(RevertPages):
         self._move(request, obj, revert_flag, revision=revision)
 
     def reversion(self, request: HttpRequest, obj: Flag, revision: int) -> Confirmation:
-        """Ask on the page of the revert, too, if it switches the flag: nobody is asked twice."""
+        """Put the question about switching on the page of the revert, so that nobody is asked twice."""
         snapshot.refresh()
         confirmation, switch = super().reversion(request, obj, revision), self._switch_of_revert(request, obj, revision)
         question = switching_question(self, request, [switch]) if switch else None
@@ -229,23 +229,22 @@ class FlagPages(RevertPages):
     def whole_document(self, obj: Flag) -> Document:
         return flag_changes.flag_as_json(obj)
 
-    def shown_document(self, request: HttpRequest, document: Document) -> Document:
-        return with_state(current_environment(request).key, document)
+    def shown_document(self, request: HttpRequest, as_json: Document) -> Document:
+        return with_state(current_environment(request).key, as_json)
 
 
 def _names_of_selected(sent: QueryDict) -> list[str]:
-    """Return lines with the keys of the flags that were selected in a list."""
+    """Return the keys of the selected flags, as lines."""
     if sent.get("select_across") == "1":
         return ["This concerns all flags of the list."]
     try:
         keys = list(Flag.objects.filter(pk__in=sent.getlist(ACTION_CHECKBOX_NAME)).values_list("key", flat=True))
-    except ValidationError:  # of what is no id
+    except ValidationError:  # not an id
         return []
     more = len(keys) - _MAX_NAMED
     return [*sorted(keys)[:_MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
 
 
-def with_state(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a flag as one environment has it."""
-    common = {name: value for name, value in document.items() if name not in ("states", "archivedAt")}
-    return {**common, **document["states"].get(environment_key, {"enabled": False, "rules": []})}
+def with_state(environment_key: str, as_json: dict[str, Any]) -> dict[str, Any]:
+    common = {name: value for name, value in as_json.items() if name not in ("states", "archivedAt")}
+    return {**common, **as_json["states"].get(environment_key, {"enabled": False, "rules": []})}

@@ -1,4 +1,4 @@
-"""What an edit would do, shown before it is saved: who would flip, and how many users each rule decides."""
+"""Previews of an edit before it is saved: for whom the flag flips, and how many users each rule decides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from flags.usage.sample import PERIOD
 
 _MAX_FLAGS = 100
 _MAX_PAIRS = 40_000
-"""Users and flags that are evaluated for a list. It takes less than a second."""
+"""Pairs of user and flag that are evaluated for a list, in less than a second."""
 _WITHOUT_KEY = "new-flag"
 _DECISIVE = (
     *("enabled", "rules", "type", "variants", "default_variant", "off_variant", "schema", "prerequisites"),
@@ -38,7 +38,7 @@ _DECISIVE = (
 
 
 class FlagPreviewPage(DomainAdmin):
-    """The answers to the form of a flag that asks what its edits would do."""
+    """Answers to the form of a flag, which asks what its edits would do."""
 
     def get_urls(self) -> list[Any]:
         return [
@@ -49,7 +49,7 @@ class FlagPreviewPage(DomainAdmin):
         ]
 
     def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Answer what the form, as it is sent, would do to recent users. Nothing is written."""
+        """Answer what the form would do to recent users if it were saved."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         flag = self.find(request, object_id)
@@ -58,7 +58,7 @@ class FlagPreviewPage(DomainAdmin):
         return self._answer(request, flag)
 
     def preview_new_view(self, request: HttpRequest) -> HttpResponse:
-        """Answer for which recent users a new flag would be on, as the form is sent. Nothing is written."""
+        """Answer for which recent users a new flag would be on."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_add_permission(request):
@@ -99,7 +99,7 @@ class FlagPreviewPage(DomainAdmin):
         }
 
     def audiences_view(self, request: HttpRequest) -> HttpResponse:
-        """Answer for how many recent users the flags of a list are on, in the order of its environments.
+        """Answer for how many recent users the flags of a list are on, by environment.
 
         Flags that are off, or have no rules, are left out.
         """
@@ -124,7 +124,7 @@ class FlagPreviewPage(DomainAdmin):
 
 
 def _ids(request: HttpRequest) -> list[UUID]:
-    """Return the ids of flags that a list names, and leave out what is no id."""
+    """Return the ids of flags in a list. Other texts are ignored."""
     ids = []
     for text in request.GET.getlist("flag")[:_MAX_FLAGS]:
         with suppress(ValueError):

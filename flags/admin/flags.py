@@ -1,4 +1,4 @@
-"""Flags in the admin, as they are in the current environment: their list and their form."""
+"""Flags in the admin: their list and their form, with the state in the current environment."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
 
     def changeform_view(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
         if request.method == "POST":
-            snapshot.refresh()  # before the transaction of the change, whose question evaluates flags
+            snapshot.refresh()  # for the question, before the transaction begins
         return super().changeform_view(request, *arguments, **options)
 
     def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
@@ -163,12 +163,12 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
         common = {"reason": values["reason"], **writer_here(request)}
         if is_new:
             return flag_changes.create_flag(key=values["key"], **new, **common)
-        with transaction.atomic():  # a question rolls the change back, which was valid
+        with transaction.atomic():  # a question rolls back the valid change
             flag = self.rewrite(request, obj, values)
-            document, switch = flag_changes.flag_as_json(flag), None
+            as_json, switch = flag_changes.flag_as_json(flag), None
             if flag.enabled is not obj.enabled:
-                switch = Switch(obj, flag.enabled, in_environment(document, common["environment"].key))
-            ask_before_saving_flag(self, request, document, switch)
+                switch = Switch(obj, flag.enabled, in_environment(as_json, common["environment"].key))
+            ask_before_saving_flag(self, request, as_json, switch)
         return flag
 
     def rewrite(self, request: HttpRequest, obj: Flag, values: dict[str, Any]) -> Flag:
@@ -199,7 +199,7 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
 
 
 def _title(name: str, content: str | None) -> str:
-    """Return the title of a folded part of the form, with what is in it."""
+    """Return the title of a folded part of the form, which says what it contains."""
     return f"{name} · {content}" if content else name
 
 
@@ -216,7 +216,7 @@ def _join_keys(keys: list[str]) -> str:
 
 
 def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, str]]:
-    """Return the states of the flag in the other environments, each with its rules in words."""
+    """Return the flag's states in other environments, with rules in words."""
     states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=environment).select_related("environment")
     now = timezone.now()
     return [
@@ -226,7 +226,7 @@ def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, 
 
 
 def _known_flags(flag_id: Any) -> KnownFlags | None:
-    """Return the flags that this one may depend on, unless they are many."""
+    """Return the possible prerequisites, unless there are many."""
     return known_flags(Flag.objects.current().exclude(pk=flag_id) if flag_id else Flag.objects.current())
 
 

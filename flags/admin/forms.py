@@ -1,4 +1,4 @@
-"""The forms of flags, with their state in the current environment, and of segments."""
+"""The forms of flags and segments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES = [
 
 
 def _variant(label: str, otherwise: str, help_text: str) -> TextField:
-    """A key of a variant, which a script turns into a select; `otherwise` labels the empty choice."""
+    """A field for the key of a variant, which a script turns into a select. `otherwise` labels the empty choice."""
     widget = UnfoldAdminTextInputWidget({"data-none": otherwise})
     return TextField(label=label, widget=widget, help_text=help_text)
 
@@ -84,7 +84,7 @@ class FlagForm(EnvironmentalForm):
         widget=UnfoldBooleanSwitchWidget(),
         help_text="If this is off, apps and web pages with a client key do not get this flag, in any environment.",
     )
-    # The version that the page showed; if the flag has changed since, the edit is refused.
+    # The edit is refused if the flag has another version than the page showed.
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:

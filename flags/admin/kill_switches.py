@@ -1,4 +1,4 @@
-"""Kill switches in the admin: which alert may switch which flags off. Only the token of a new one is ever shown."""
+"""Kill switches in the admin. Only the token of a new kill switch is ever shown."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class KillSwitchAdmin(DomainAdmin):
         return kill_switches.update_kill_switch(obj, changes=new, **known, **writer(request))
 
     def response_add(self, request: HttpRequest, obj: KillSwitch, post_url_continue: str | None = None) -> HttpResponse:
-        """Return a page with the token, which is not stored."""
+        """Show the token, which is not stored."""
         context = {
             "original": obj,
             "secret": getattr(request, "token", ""),
@@ -152,7 +152,7 @@ class KillSwitchAdmin(DomainAdmin):
         return bool(may and not (obj and obj.revoked_at))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody hands out what they may not do themselves."""
+        """Require the right to change flags, because the token has it too."""
         return bool(super().has_add_permission(request) and request.user.has_perm("flags.change_flag"))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -1,5 +1,7 @@
-"""The flags that a form can name, with their variants: its page has all of them if they are few, and otherwise asks
-for those whose key contains what is typed. It also asks for the attributes of users that were seen lately.
+"""Suggestions for forms: flags with their variants, and attributes of recent users.
+
+If there are few flags, the page contains all of them. Otherwise its scripts ask for those whose key contains what was
+typed.
 """
 
 from __future__ import annotations
@@ -19,15 +21,15 @@ from flags.models import Flag, FlagQuerySet
 from flags.usage.seen_values import seen_values
 
 MAX_IN_A_PAGE = 60
-"""As many as scripts show in a select."""
+"""How many flags scripts show in a select."""
 MAX_FOUND = 50
 
 KnownFlags = dict[str, list[str]]
-"""The keys of the variants by the key of the flag."""
+"""Keys of variants by the key of their flag."""
 
 
 def known_flags(flags: FlagQuerySet) -> KnownFlags | None:
-    """Return all flags, or None if they are too many for a page."""
+    """Return all flags, or None if there are too many for a page."""
     found = _variant_keys(flags[: MAX_IN_A_PAGE + 1])
     return found if len(found) <= MAX_IN_A_PAGE else None
 
@@ -37,8 +39,6 @@ def address_of_known_flags() -> str:
 
 
 class KnownFlagsPage(DomainAdmin):
-    """The answers to forms that ask for flags, and for attributes of users."""
-
     def get_urls(self) -> list[Any]:
         return [
             self.route("known/", self.known_flags_view, "known"),
@@ -47,7 +47,7 @@ class KnownFlagsPage(DomainAdmin):
         ]
 
     def known_flags_view(self, request: HttpRequest) -> HttpResponse:
-        """Answer with flags whose key contains a text. The flag that has it as its key comes first."""
+        """Answer with the flags whose key contains a text. An exact match comes first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         text = request.GET.get("text", "")
@@ -58,7 +58,7 @@ class KnownFlagsPage(DomainAdmin):
         return JsonResponse({**_variant_keys(of_this_key), **_variant_keys(others)})
 
     def seen_attributes_view(self, request: HttpRequest) -> HttpResponse:
-        """Answer with the attributes that rules read or recent users have here, each with its usual values."""
+        """Answer with the attributes that rules read or recent users have, and their usual values."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         snapshot.refresh()

@@ -1,4 +1,4 @@
-"""What the first page of the admin shows of flags: how many are on, what is scheduled and stale, and their usage."""
+"""Flags on the first page of the admin: how many are on, what is scheduled, what is stale, and how they are used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_STALE = 5
 
 
 def count_flags(environment: Environment) -> dict[str, int]:
-    """Return how many flags there are, and how many of them are on."""
+    """Return the number of flags, and of flags that are on."""
     flags = Flag.objects.current().in_environment(environment)
     return flags.aggregate(total=Count("pk"), on=Count("pk", filter=Q(enabled=True)))
 
@@ -35,7 +35,7 @@ def count_flags(environment: Environment) -> dict[str, int]:
 
 
 def scheduled_changes(environment: Environment, now: datetime, until: datetime) -> Iterator[Scheduled]:
-    """Yield what rules will do by themselves, and the flags that expire."""
+    """Yield scheduled changes of rules, and flags that expire."""
     flags = configuration(environment.key).flags
     steps = {
         key: found for key, flag in flags.items() if (found := list(upcoming_steps(flag.source["rules"], now, until)))
@@ -57,7 +57,7 @@ def scheduled_changes(environment: Environment, now: datetime, until: datetime) 
 
 @dataclass(frozen=True, slots=True)
 class StaleFlags:
-    """The number of stale flags of an environment, and the first of them with the reasons in words."""
+    """The number of stale flags, and the first of them with their reasons in words."""
 
     number: int
     first: Sequence[tuple[Flag, str]]
@@ -85,7 +85,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """The evaluations of a flag a day, from the oldest day to today: bars in a box of 56 by 16."""
+    """Daily evaluations of a flag, oldest first, as bars in a box of 56 by 16."""
 
     total: int
     bars: Sequence[Bar]
@@ -96,7 +96,7 @@ class Sparkline:
 
 
 def sparklines(environment: Environment, keys: Collection[str], now: datetime) -> Mapping[str, Sparkline]:
-    """Return the usage of each of these flags that was evaluated lately."""
+    """Return the usage of the flags that were evaluated lately."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     first = today - (DAYS_OF_USAGE - 1) * _DAY
     stored = Usage.objects.filter(environment=environment, flag_key__in=keys, hour__gte=first, hour__lte=now)

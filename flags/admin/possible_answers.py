@@ -1,7 +1,4 @@
-"""What somebody may get from a flag while it is on, by its rules alone, whoever its users are. Pure.
-
-A user who gets none of these answers gets what the flag serves while it is off.
-"""
+"""The answers that a flag's rules can give while it is on, whoever its users are. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ _NOBODY = "nobody"
 
 
 def answers_while_on(key: str, configuration: Configuration, now: datetime) -> set[str]:
-    """Return the keys of what a flag may serve while it is on for somebody, `on` without variants, at a time.
+    """Return the keys of the variants that a flag may serve while it is on, or `on` without variants.
 
-    A rule that nobody can match counts no more than one that another rule always precedes. Conditions count as if
-    somebody met them, except those on segments that have no members.
+    Rules that nobody can match, or that an earlier rule always precedes, do not count. Any condition counts as met by
+    somebody, except one on a segment without members.
     """
     return {_name(answer) for answer in _answers(key, configuration, now) if answer.enabled}
 
@@ -54,7 +51,7 @@ def _served(flag: Flag, rule: Rule, configuration: Configuration, now: datetime)
         variants = {entry["key"]: Variant(entry["key"], entry["value"]) for entry in flag.source["variants"]}
         yield from (rule_match(variants[part["variant"]]) for part in rule.source["split"] if part["weight"])
     else:
-        yield rule.serve(Context(_NOBODY, {}, configuration, now))  # which is the same for all users
+        yield rule.serve(Context(_NOBODY, {}, configuration, now))  # the same for all users
 
 
 def _may_pass(step: Step, configuration: Configuration, now: datetime) -> bool:
@@ -84,7 +81,7 @@ def _may_have_members(key: str, configuration: Configuration, now: datetime) -> 
 
 
 def _matches_everyone(rule: Rule, now: datetime) -> bool:
-    """Return whether a rule that is in force leaves no user for later rules."""
+    """Return whether a rule in force leaves no users for later rules."""
     if rule.source["type"] == RuleType.EXPERIMENT:
         return False
     return all(

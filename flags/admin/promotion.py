@@ -1,4 +1,4 @@
-"""The page that promotes flags: from another environment to the current one, or from here to another."""
+"""The page that promotes flags from another environment to the current one, or the other way."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _MAX_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class FlagPreview:
-    """The changes of one flag.
+    """The changes of one flag. `standings` has its state and rules in the target before and after.
 
-    `standings` are its state and rules in the target, now and then. `more` counts further lines.
+    `more` counts the lines that are not shown.
     """
 
     key: str
@@ -51,10 +51,9 @@ class FlagPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a promotion would change.
+    """What a promotion would change. `flags` are the first of `keys`.
 
-    `keys` are all flags that change, of which `flags` are the first. `seen` is its fingerprint, so that nothing else
-    is promoted.
+    `seen` is the fingerprint of the changes, so that nothing else is promoted.
     """
 
     flags: Sequence[FlagPreview]
@@ -72,21 +71,21 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The environment to copy from, and the one that is written."""
+    """The environment to copy from, and the one to copy to."""
 
     source: Environment
     target: Environment
 
     @property
     def name(self) -> str:
-        """The value of its button. Keys have no colon."""
+        """The value of its button. Keys contain no colon."""
         return f"{self.source.key}:{self.target.key}"
 
 
 def _ways(request: HttpRequest) -> list[Way]:
     """Return each way from or to the current environment, the usual one first.
 
-    Flags usually go to an environment that is protected, from one that is not.
+    Flags usually go from an environment that is not protected to one that is.
     """
     here = current_environment(request)
     others = [environment for environment in environments_of(request) if environment != here]
@@ -99,7 +98,7 @@ def _rank(way: Way, here: Environment) -> tuple[bool, bool]:
 
 
 def _chosen_way(ways: Sequence[Way], name: str | None, here: Environment) -> Way | None:
-    """Return the way of this name, or else the usual one, unless several are equally usual."""
+    """Return the way with this name. Without a name, return the usual way, unless several are usual."""
     if chosen := next((way for way in ways if way.name == name), None):
         return chosen
     if len(ways) > 1 and _rank(ways[0], here) == _rank(ways[1], here):
@@ -108,7 +107,7 @@ def _chosen_way(ways: Sequence[Way], name: str | None, here: Environment) -> Way
 
 
 class PromotionPage(DomainAdmin):
-    """The page, with its button above the form of a flag and its action in the list."""
+    """The page, its button above the form of a flag, and its action in the list."""
 
     def get_urls(self) -> list[Any]:
         return [self.route("promote/", self.promote_selected_view, "promote_selected"), *super().get_urls()]
@@ -122,8 +121,8 @@ class PromotionPage(DomainAdmin):
         return {**actions, name: (_open_for_selected, name, "Promote …")}
 
     def promote_selected_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the page for the flags selected in the list, whose keys the form sends along."""
-        # The address may name them, too, so that the page can be shared and loaded again.
+        """Show the page for the flags that were selected in the list."""
+        # The address may name the flags, so that the page can be shared and reloaded.
         keys = [key for key in (sent_input(request) or request.GET).get("flags", "").split(",") if key]
         if not keys and request.method != "POST":
             return HttpResponseRedirect(self.address_of("changelist"))
@@ -137,7 +136,7 @@ class PromotionPage(DomainAdmin):
         return self.promotion(request, [flag.key], self.address_of("change", flag.pk), flag)
 
     def promotion(self, request: HttpRequest, keys: list[str], back: str, flag: Flag | None = None) -> HttpResponse:
-        """Show the preview, or promote when the form is sent; an error appears above the preview."""
+        """Show the preview, or promote when the form is sent. Errors appear above the preview."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         snapshot.refresh()
@@ -168,7 +167,7 @@ class PromotionPage(DomainAdmin):
         return self.page(request, "admin/flags/flag/promote.html", context)
 
     def _question(self, request: HttpRequest, changed: Sequence[str], way: Way) -> Confirmation | None:
-        """Return what the page asks in addition, because these flags change: nobody is asked twice."""
+        """Return the question about switching, which the page asks too, so that nobody is asked twice."""
         return promotion_question(self, request, _switches(changed, way), way.target)
 
     def _describe_changes(self, request: HttpRequest, changed: Sequence[str], way: Way) -> list[str]:
@@ -201,15 +200,14 @@ def _switches(keys: Sequence[str], way: Way) -> list[Switch]:
     sources = configuration(way.source.key).flags
     switches = []
     for flag in Flag.objects.in_environment(way.target).filter(key__in=keys):
-        document = None
+        as_json = None
         if known := sources.get(flag.key):
-            document = {**known.source, "rules": with_driven_rule(flag.rules, known.source["rules"])}
-        switches.append(Switch(flag, wanted[flag.key].enabled, document))
+            as_json = {**known.source, "rules": with_driven_rule(flag.rules, known.source["rules"])}
+        switches.append(Switch(flag, wanted[flag.key].enabled, as_json))
     return switches
 
 
 def _changing(request: HttpRequest, keys: Sequence[str], way: Way, seen: str | None = None) -> Sequence[Written]:
-    """Return the flags that a promotion would change."""
     return promote(source=way.source, target=way.target, keys=keys, is_dry_run=True, seen=seen, **writer(request))
 
 
@@ -222,7 +220,7 @@ def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> Preview:
 
 def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagPreview:
     before, after = (
-        (document or {"states": {}})["states"].get(target.key, OFF) for document in (written.before, written.after)
+        (as_json or {"states": {}})["states"].get(target.key, OFF) for as_json in (written.before, written.after)
     )
     standings = [
         (

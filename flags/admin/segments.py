@@ -1,4 +1,4 @@
-"""Segments in the admin: their users, and the rules that use them. All environments share them."""
+"""Segments in the admin, with the rules that use them. All environments share them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SegmentAdmin(RevertPages):
         return queryset.without_members()
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        system.refresh()  # the list reads the number of users from the snapshot, not from the database
+        system.refresh()  # the list reads the numbers of users from it
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
 
@@ -69,7 +69,7 @@ class SegmentAdmin(RevertPages):
 
     def changeform_view(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
         if request.method == "POST":
-            system.refresh()  # before the transaction of the change, whose question evaluates flags
+            system.refresh()  # for the question, before the transaction begins
         return super().changeform_view(request, *arguments, **options)
 
     def get_fieldsets(self, request: HttpRequest, obj: Segment | None = None) -> Any:
@@ -98,7 +98,7 @@ class SegmentAdmin(RevertPages):
         common = {"reason": values["reason"], **writer(request)}
         if is_new:
             return segment_changes.create_segment(key=values["key"], **new, **common)
-        with transaction.atomic():  # a question rolls the change back, which was valid
+        with transaction.atomic():  # a question rolls back the valid change
             segment = self.rewrite(request, obj, values)
             ask_before_saving_segment(self, request, segment_changes.segment_as_json(segment))
         return segment
@@ -134,7 +134,7 @@ class SegmentAdmin(RevertPages):
 
 
 def _uses(segment_id: Any) -> dict[str, Any]:
-    """Return what uses a segment: the rules of flags by environment, and other segments."""
+    """Return the users of a segment: rules of flags by environment, and other segments."""
     segment = Segment.objects.without_members().filter(pk=segment_id).first()
     if segment is None:
         return {}

@@ -1,8 +1,7 @@
-"""The question before flags are switched on or off in a protected environment, or off while an experiment drives them.
+"""The question before flags are switched in a protected environment, or off while an experiment drives them.
 
-Switching is never refused, because it is the way to stop harm at once. But in a protected environment it affects
-users, and it stops an experiment from measuring, so the page says that first. A promotion asks the same, and also where
-it changes only rules.
+Switching is never refused, because it is the way to stop harm. But it affects users and stops experiments, so the admin
+asks first. Promotions ask the same, even if only rules change.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from flags.usage.previews import preview_together
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A flag, as it is, that is to be on or off. `document` is what the engine will read, if more of it changes."""
+    """A flag that will be on or off. `as_json` is the flag as the engine will read it, if more than that changes."""
 
     flag: Flag
     is_on: bool
-    document: Document | None = None
+    as_json: Document | None = None
 
     @property
     def experiment(self) -> str | None:
@@ -50,7 +49,9 @@ class Switch:
 
     @property
     def subjects(self) -> list[str]:
-        """What somebody agrees to. It names the experiment, because by then another one may drive the flag."""
+        """What the user agrees to, including the experiment, because another one may drive the flag by the time of the
+        answer.
+        """
         state = "on" if self.is_on else "off"
         return [f"{self.flag.key} is {state}", *([f"{self.flag.key} {self.driver}"] if self.driver else [])]
 
@@ -58,16 +59,16 @@ class Switch:
 def ask_before_switching(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
 ) -> None:
-    """Ask before these flags are switched in an environment, by default the current one, once for all.
+    """Ask once before these flags are switched, by default in the current environment.
 
-    Raises Unanswered, or DomainError if somebody declined.
+    Raises Unanswered, or DomainError if the user declined.
     """
     if request.method != "POST":  # after signing in again
         snapshot.refresh()
         _ask_about_kept(model_admin, request, switches, environment or current_environment(request))
     question = switching_question(model_admin, request, switches, environment)
     if question is not None and not has_agreed(model_admin, request, question):
-        snapshot.refresh()  # it evaluates flags
+        snapshot.refresh()  # the question evaluates flags
         require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
 
 
@@ -76,7 +77,8 @@ def ask_before_archiving(
 ) -> None:
     """Ask before these flags are archived, which turns them off everywhere.
 
-    Raises Unanswered, or DomainError if somebody declined. `check` raises DomainError if there is no use in asking.
+    `check` raises DomainError if the answer would be refused anyway. Raises Unanswered, or DomainError if the user
+    declined.
     """
     if not flags:
         return
@@ -104,7 +106,7 @@ def ask_before_archiving(
 def ask_before_promoting(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
 ) -> None:
-    """Ask before these flags, which a promotion changes, are written. Raises as `ask_before_switching` does."""
+    """Ask before a promotion changes these flags. Raises as `ask_before_switching` does."""
     question = promotion_question(model_admin, request, switches, environment)
     if question is not None:
         lines = describe_changes(model_admin, request, switches, environment)
@@ -114,7 +116,7 @@ def ask_before_promoting(
 def promotion_question(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
 ) -> Confirmation | None:
-    """Return the question before these flags are promoted, without its consequences, or None if there is none."""
+    """Return the question before a promotion, without its consequences, or None."""
     question = switching_question(model_admin, request, switches, environment)
     if not (environment.protected and switches) or (question is not None and len(switches) == 1):
         return question
@@ -133,7 +135,7 @@ def promotion_question(
 def switching_question(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
 ) -> Confirmation | None:
-    """Return the question without its consequences, or None if there is nothing to ask."""
+    """Return the question before switching, without its consequences, or None."""
     environment = environment or current_environment(request)
     switches = _asked_about(model_admin, request, switches, environment)
     return _question_about(switches, environment) if switches else None
@@ -142,7 +144,7 @@ def switching_question(
 def _ask_about_kept(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
 ) -> NoReturn:
-    """Ask about switches that were kept while somebody signed in. They are asked about in every environment."""
+    """Ask about switches that were interrupted by signing in, in every environment."""
     moving = _moving(switches)
     if not moving:
         raise DomainError(ErrorCode.IN_USE, "The flag is in this state already, so nothing was changed.")
@@ -174,7 +176,7 @@ def _name_to_type(switches: Sequence[Switch], environment: Environment) -> str:
 def with_consequences(
     model_admin: DomainAdmin, request: HttpRequest, question: Confirmation, switches: Sequence[Switch]
 ) -> Confirmation:
-    """Return the question with what switching means for experiments, and for the users of the last day."""
+    """Return the question with what switching does to experiments and to users of the last day."""
     environment = question.environment or current_environment(request)
     switches = _asked_about(model_admin, request, switches, environment)
     return replace(question, consequences=_describe_consequences(request, switches, environment))
@@ -183,9 +185,9 @@ def with_consequences(
 def describe_changes(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
 ) -> list[str]:
-    """Say what it means that these flags become what their documents say. In a protected environment all of them count.
+    """Return what these changes of flags do to users. In a protected environment, all flags count.
 
-    A change of rules alone affects users as much as a switch does.
+    A change of rules affects users as much as a switch.
     """
     changed = switches if environment.protected else _asked_about(model_admin, request, switches, environment)
     return _describe_consequences(request, changed, environment) if changed else []
@@ -246,12 +248,12 @@ def _describe_usage(switches: Sequence[Switch], environment: Environment, where:
 
 
 def _documents(switches: Sequence[Switch], environment: Environment) -> list[Document]:
-    """Return the flags as they will be. Those that this process does not know yet are left out."""
+    """Return the flags as they will be. Flags that this process does not know yet are left out."""
     flags = configuration(environment.key).flags
     documents = []
     for switch in switches:
-        if switch.document is not None:
-            documents.append(switch.document)
+        if switch.as_json is not None:
+            documents.append(switch.as_json)
         elif flag := flags.get(switch.flag.key):
             documents.append({**flag.source, "enabled": switch.is_on})
     return documents

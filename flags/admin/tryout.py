@@ -123,7 +123,7 @@ def _try(flag: Flag, environment: Environment, values: Mapping[str, Any]) -> Try
 
 
 def _configuration(flag: Flag, environment: Environment, at: datetime, now: datetime) -> tuple[Configuration, int]:
-    """Return the configuration at a time, with its revision; for the future, the current one."""
+    """Return the configuration at a time, and its revision. For a future time, it is the current one."""
     if at < now:
         return configuration_at(flag.key, environment.key, at)
     system.refresh()
@@ -131,7 +131,7 @@ def _configuration(flag: Flag, environment: Environment, at: datetime, now: date
 
 
 def _attributes_used(flag: Flag) -> list[str]:
-    """Return the attributes that the flag's rules and their segments use, in their order."""
+    """Return the attributes that the flag's rules and their segments read, in order."""
     keys = [named.key for named in references({"rules": flag.rules}) if named.kind == segment_changes.KIND]
     members = Segment.objects.filter(key__in=keys).values_list("conditions", flat=True) if keys else ()
     conditions = chain(*(rule.get("conditions", ()) for rule in flag.rules), *members)

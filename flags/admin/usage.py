@@ -1,4 +1,4 @@
-"""What uses a flag: its evaluations of the last 30 days as numbers and bars, and the experiments that name it."""
+"""How a flag is used: its evaluations of the last 30 days as numbers and bars, and its experiments."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ _MAX_TONES = 4
 _TONE_OF_REST = "rest"
 
 asking_for_uses = Signal()
-"""Sent with the `request` and the `key` of a flag, because only `experiments` knows experiments.
+"""Sent with `request` and the `key` of a flag, because `flags` does not know experiments.
 
-A receiver returns a `FlagUse` for each of its objects in the current environment that uses the flag, newest first.
+Receivers return a `FlagUse` for each of their objects that uses the flag in the current environment, newest first.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One outcome. `tone` names its colour."""
-
     outcome: Outcome
     tone: str
 
@@ -51,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One outcome's part of the bar of a day."""
+    """The part of an outcome in the bar of a day."""
 
     top: float
     height: float
@@ -98,7 +96,7 @@ def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
 
 
 def _tones(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return a colour for each outcome; variants after the first few share one."""
+    """Return a colour for each outcome. Only the first variants have their own."""
     keys = [outcome.key for outcome in outcomes]
     if {*keys} <= {"on", "off"}:
         return keys
@@ -122,7 +120,7 @@ def _day(day: datetime, usage: UsageSeries, rows: Sequence[Row], most: int) -> D
 
 @dataclass(frozen=True, slots=True)
 class FlagUse:
-    """An experiment that uses a flag: its key, the address of its page, and its state in words."""
+    """An experiment that uses a flag: its key, its address, and its state in words."""
 
     key: str
     address: str
@@ -130,6 +128,5 @@ class FlagUse:
 
 
 def uses_of_flag(request: HttpRequest, key: str) -> Sequence[FlagUse]:
-    """Return all uses that the user may view."""
     answers: Iterable[tuple[object, Any]] = asking_for_uses.send(sender=Flag, request=request, key=key)
     return [use for _, answer in answers for use in answer]

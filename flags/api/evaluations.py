@@ -64,7 +64,7 @@ def evaluate_several(request: EvaluationsRequest, caller: Caller, now: datetime)
 
 def _answers(request: EvaluationsRequest, context: Context, flags: Mapping[str, Flag]) -> Mapping[str, Answer]:
     if request.flags:
-        # Keyed by the flags' own texts, which are hashed already, and are the same in all requests.
+        # The flags' own keys have cached their hashes, and are the same objects in all requests.
         evaluations = {flag.key: evaluate(flag, context) for key in request.flags if (flag := flags.get(key))}
     else:
         archived = snapshot.compiled.state.archived

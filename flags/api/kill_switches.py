@@ -54,7 +54,7 @@ _ALERT = {
     "type": "object",
     "properties": {
         "status": {"type": "string", "enum": [alerts.FIRING, alerts.RESOLVED]},
-        # An alert fires whatever these are: a strange label must not keep a flag on.
+        # Labels and annotations are not validated: a strange label must not keep a flag on.
         "labels": {"description": "An object. The reason names its `alertname` and `severity`."},
         "annotations": {"description": "An object. The reason has its `summary`, `description` or `message`."},
     },
@@ -98,7 +98,7 @@ class KillSwitchAuthentication(BaseAuthentication):
         switch = find_live(hook_id, token)
         if switch is None:
             raise AuthenticationFailed("No kill switch has this id and token; it may be revoked.")
-        # The scope only lets the caller through to this view, which no other credential opens.
+        # The scope lets the caller pass the checks of this view only. No other credential opens it.
         return AnonymousUser(), Caller(switch.environment, actor_of(switch), Scope.CLIENT, str(switch.pk))
 
     def authenticate_header(self, request: Request) -> str:

@@ -38,7 +38,7 @@ class PromotionSerializer(StrictSerializer):
     dryRun = SwitchField(required=False, help_text="Change nothing, and return what would change. Default: false.")
 
     def get_fields(self) -> dict[str, Any]:
-        # The name is a keyword of Python.
+        # `from` is a keyword of Python.
         return {"from": KeyField(help_text="The key of the environment to copy from."), **super().get_fields()}
 
 

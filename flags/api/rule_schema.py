@@ -24,7 +24,7 @@ from flags.validation.shapes import MAX_VARIANTS, MAX_WEIGHT
 
 __all__ = ["CONDITIONS", "RULES"]
 
-# No `default`: generators of clients would make the property required, or add it to what was read.
+# No `default`: client generators would make the property required, or add it to what they read.
 _MODIFIERS: Schema = {
     "ignoreCase": {"type": "boolean", "description": "Compare texts without regard to case. Default: false."},
     "negate": {"type": "boolean", "description": "Match if the comparison does not hold. Default: false."},
@@ -35,7 +35,7 @@ def _add_condition() -> None:
     by_operand: dict[Operand, list[str]] = defaultdict(list)
     for name, operator in OPERATORS.items():
         by_operand[operator.operand].append(name)
-    # Clients that try one after the other iterate over the value to read a list, which fails for a number.
+    # Clients that try the types in order would iterate over the value to read a list, which fails for a number.
     by_operand[Operand.LIST] = by_operand.pop(Operand.LIST)
     alternatives = {operand: _condition_with(operand, names) for operand, names in by_operand.items()}
     kinds = {name: alternatives[operator.operand]["$ref"] for name, operator in OPERATORS.items()}
@@ -137,7 +137,7 @@ class ExperimentRule(Answer):
     ] = UNSET
 
 
-# What each type of rule requires, and what it does not have. People leave out the percentage where there is a ramp.
+# The fields that each type of rule requires, and those it may not have. A ramp replaces the percentage.
 _RULES = {
     "PercentageRule": (RuleType.PERCENTAGE, "percentage", ("userIds", "segment")),
     "RampRule": (RuleType.PERCENTAGE, "ramp", ("userIds", "segment", "percentage")),

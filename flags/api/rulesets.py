@@ -31,7 +31,7 @@ from flags.api.flag_serializers import DEFAULT_HELP, OFF_HELP, PREREQUISITES, VA
 from flags.api.rule_schema import CONDITIONS, RULES
 from flags.engine.types import Configuration, Flag, Segment, ValueType
 
-# An evaluator needs neither: the schema was checked when the flag was written, and `archived` replaces the moment.
+# Evaluators need neither: the schema was checked when the flag was written, and `archived` replaces the time.
 _LEFT_OUT = ("schema", "archivedAt")
 _SPEED_OVER_SIZE = 6
 
@@ -185,7 +185,7 @@ class RulesetViewSet(ApiViewSet):
     def retrieve(self, request: Request) -> HttpResponse:
         self.refuse_input(request)
         written = ruleset(self.environment.key)
-        # One tag, a weak one, for the same ruleset in both of its encodings.
+        # A weak tag, because both encodings have the same ruleset.
         headers = {
             "ETag": f"W/{written.etag}",
             "Vary": f"Accept-Encoding, {VARIES_BY}",

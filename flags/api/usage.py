@@ -83,7 +83,7 @@ class PeriodFilter(django_filters.FilterSet):
 
 PeriodFilter.base_filters["from"] = MomentFilter(
     label="The start. A date is its first instant. Default: 7 days before `to`."
-)  # a keyword of Python, which cannot name an attribute
+)  # `from` is a keyword of Python
 
 
 @extend_schema(tags=["Flags"])

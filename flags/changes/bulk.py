@@ -80,14 +80,14 @@ class Written:
     after: Document
 
 
-def entry_of(document: Document, source: str, target: str) -> FlagEntry:
+def entry_of(as_json: Document, source: str, target: str) -> FlagEntry:
     """Return the entry that copies a flag's state from environment `source` to `target`. They may be the same."""
     return FlagEntry(
-        field=document["key"],
-        key=document["key"],
-        common=common_values(values_of(document, source)),
-        states={target: document["states"].get(source, OFF)},
-        is_archived="archivedAt" in document,
+        field=as_json["key"],
+        key=as_json["key"],
+        common=common_values(values_of(as_json, source)),
+        states={target: as_json["states"].get(source, OFF)},
+        is_archived="archivedAt" in as_json,
     )
 
 
@@ -198,7 +198,7 @@ def _write_selected(
 ) -> None:
     def prepare_selected(basis: Basis) -> Write:
         here = environment.key
-        current = [entry_of(document, here, here) for _, document in flags_as_json(keys).values()]
+        current = [entry_of(as_json, here, here) for _, as_json in flags_as_json(keys).values()]
         return prepare(basis, flags=[change(entry) for entry in current])
 
     write_prepared(prepare_selected, **common)  # type: ignore[arg-type]  # the actor, the time, the reason and a dry run

@@ -68,12 +68,12 @@ def _locked_in_words(locked: Rules) -> str:
     return f"its rule and the {'rule' if before == 1 else f'{before} rules'} before it"
 
 
-def require_driven_variants_kept(document: Document, variants: Any) -> None:
+def require_driven_variants_kept(as_json: Document, variants: Any) -> None:
     """Raise DomainError `experiment_locked` if new variants change or remove a variant that an experiment serves."""
     if not isinstance(variants, list) or not all(isinstance(variant, dict) for variant in variants):
         return  # the check of variants refuses it
-    old = document.get("variants", [])
-    for environment, rule in _driven_rules(document):
+    old = as_json.get("variants", [])
+    for environment, rule in _driven_rules(as_json):
         if bool(old) is not bool(variants):
             advice = "keep its variants" if old else "do not add variants"
             _refuse(rule, environment, f"{advice} until the experiment stops.")
@@ -82,14 +82,14 @@ def require_driven_variants_kept(document: Document, variants: Any) -> None:
                 _refuse(rule, environment, f"keep the variant {served}, which it serves, until the experiment stops.")
 
 
-def require_not_driven(document: Document, what: str) -> None:
+def require_not_driven(as_json: Document, what: str) -> None:
     """Raise DomainError `experiment_locked` if an experiment drives the flag in any environment."""
-    for environment, rule in _driven_rules(document):
+    for environment, rule in _driven_rules(as_json):
         _refuse(rule, environment, f"stop the experiment before you {what} the flag.")
 
 
-def _driven_rules(document: Document) -> list[tuple[str, Document]]:
-    states = document["states"].items()
+def _driven_rules(as_json: Document) -> list[tuple[str, Document]]:
+    states = as_json["states"].items()
     return [(environment, rule) for environment, state in states for rule in state["rules"] if _is_of_experiment(rule)]
 
 

@@ -212,8 +212,7 @@ def remove(log: Writing, flag: Flag, before: Document) -> None:
     _require_removable(flag, before)
     flag_id = flag.pk
     flag.delete()
-    # Usage counts from the hour in which a flag was created, so a new flag with this key must
-    # find none.
+    # A new flag with this key must not inherit counts of the hour in which it is created.
     Usage.objects.filter(flag_key=flag.key, hour__gte=hour_of(log.at)).delete()
     log.append(KIND, object_id=flag_id, key=flag.key, before=before, after=None)
 
@@ -264,9 +263,9 @@ def _validated(before: Document, old: Values, changes: Mapping[str, Any]) -> Val
     return validate(before["key"], merged)
 
 
-def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:
+def _set_archived(log: Writing, flag: Flag, environment: Environment, archived_at: datetime | None) -> Flag:
     stamp = Stamp(log.at, log.next_revision())
-    changed = change_flag(flag, flag_as_json(flag), {"archived_at": moment}, {}, stamp)
+    changed = change_flag(flag, flag_as_json(flag), {"archived_at": archived_at}, {}, stamp)
     changed.save({})
     changed.append_to(log)
     return get_flag(flag.key, environment)

@@ -92,7 +92,7 @@ def new_flag(key: str, common: Values, states: States, stamp: Stamp, origin: Ori
 def change_flag(flag: Flag, before: Document, common: Values, states: States, stamp: Stamp) -> FlagChange:
     """Set the values and states that differ, and return the change. `before` is the flag as JSON."""
     after = before
-    if common or len(states) > 1:  # a change of several environments belongs to all of them
+    if common or len(states) > 1:  # the change concerns all environments
         columns = {name: value for name, value in common.items() if name != "tags"}
         for name, value in {**columns, "common_updated_at": stamp.at, "common_version": stamp.version}.items():
             setattr(flag, name, value)

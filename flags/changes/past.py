@@ -21,36 +21,36 @@ from flags.engine.types import Configuration
 from flags.validation.parsing import references
 
 
-def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> tuple[Configuration, int]:
+def configuration_at(flag_key: str, environment_key: str, time: datetime) -> tuple[Configuration, int]:
     """Return the configuration of a flag at a past time, and its revision.
 
     It has the flag, its prerequisites and their segments. Raises DomainError `flag_not_found` if the flag did not
     exist, or ValidationFailed if the log may lack entries of that time.
     """
-    then = Change.objects.as_of(moment)
+    then = Change.objects.as_of(time)
     keys = [flag_key] if is_key(flag_key) else []
-    flags = _closure(then, flag_changes.KIND, keys, lambda document: in_environment(document, environment_key))
-    _require_entries(flag_changes.KIND, {*keys, *_all_named(flag_changes.KIND, flags)}, moment)
+    flags = _closure(then, flag_changes.KIND, keys, lambda source: in_environment(source, environment_key))
+    _require_entries(flag_changes.KIND, {*keys, *_all_named(flag_changes.KIND, flags)}, time)
     if flag_key not in flags:
         message = "The flag did not exist at that time."
         detail = Detail("at", DetailCode.UNKNOWN_REFERENCE, message)
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag had the key {flag_key[:100]!r} at that time.", [detail])
     named = _all_named(segment_changes.KIND, flags)
-    segments = _closure(then, segment_changes.KIND, named, lambda document: document)
-    _require_entries(segment_changes.KIND, named | _all_named(segment_changes.KIND, segments), moment)
+    segments = _closure(then, segment_changes.KIND, named, lambda source: source)
+    _require_entries(segment_changes.KIND, named | _all_named(segment_changes.KIND, segments), time)
     configuration = Configuration(
-        {key: compile_flag(document) for key, document in flags.items()},
-        {key: compile_segment(document) for key, document in segments.items()},
+        {key: compile_flag(source) for key, source in flags.items()},
+        {key: compile_segment(source) for key, source in segments.items()},
     )
     return configuration, then.latest_revision()
 
 
-def _require_entries(kind: str, keys: Collection[str], moment: datetime) -> None:
+def _require_entries(kind: str, keys: Collection[str], time: datetime) -> None:
     """Refuse times before which a needed entry may have been deleted: a later entry replaced it, and is old itself."""
     since = complete_since(timezone.now())
-    if since is None or moment >= since:
+    if since is None or time >= since:
         return
-    if Change.objects.filter(kind__in=kinds_of(kind), key__in=keys, at__gt=moment, at__lte=since).exists():
+    if Change.objects.filter(kind__in=kinds_of(kind), key__in=keys, at__gt=time, at__lte=since).exists():
         message = f"Must be {format_timestamp(since)} or later: the change log does not have all of what was before."
         raise ValidationFailed([Detail("at", DetailCode.INVALID_VALUE, message)])
 
@@ -64,9 +64,9 @@ def _closure(
     wanted = set(keys)
     while wanted:
         seen |= wanted
-        documents = {key: read(document) for key, document in _documents(then, kind, wanted)}
-        closure |= documents
-        wanted = {key for document in documents.values() for key in _named(kind, document)} - seen
+        sources = {key: read(source) for key, source in _documents(then, kind, wanted)}
+        closure |= sources
+        wanted = {key for source in sources.values() for key in _named(kind, source)} - seen
     return closure
 
 
@@ -78,9 +78,9 @@ def _documents(then: ChangeQuerySet, kind: str, keys: Iterable[str]) -> Iterable
     return changes_of_then.values_list("key", "after")
 
 
-def _all_named(kind: str, documents: Mapping[str, Document]) -> set[str]:
-    return {key for document in documents.values() for key in _named(kind, document)}
+def _all_named(kind: str, sources: Mapping[str, Document]) -> set[str]:
+    return {key for source in sources.values() for key in _named(kind, source)}
 
 
-def _named(kind: str, document: Document) -> list[str]:
-    return [reference.key for reference in references(document) if reference.kind == kind]
+def _named(kind: str, source: Document) -> list[str]:
+    return [reference.key for reference in references(source) if reference.kind == kind]

@@ -56,7 +56,7 @@ def fingerprint(written: Sequence[Written]) -> str:
 
 
 def _require_all(keys: Sequence[str], chosen: Sequence[Document]) -> None:
-    existing = {document["key"] for document in chosen}
+    existing = {as_json["key"] for as_json in chosen}
     details = [
         Detail(f"flags[{index}]", DetailCode.UNKNOWN_REFERENCE, f"No flag has the key {key[:100]!r}.")
         for index, key in enumerate(keys)
@@ -68,8 +68,8 @@ def _require_all(keys: Sequence[str], chosen: Sequence[Document]) -> None:
 
 
 def _entries(keys: Sequence[str] | None, source: str, target: str) -> Sequence[FlagEntry]:
-    chosen = [document for _, document in flags_as_json(keys).values()]
+    chosen = [as_json for _, as_json in flags_as_json(keys).values()]
     if keys is None:
-        chosen = [document for document in chosen if "archivedAt" not in document]
+        chosen = [as_json for as_json in chosen if "archivedAt" not in as_json]
     _require_all(keys or (), chosen)
-    return [bulk.entry_of(document, source, target) for document in chosen]
+    return [bulk.entry_of(as_json, source, target) for as_json in chosen]

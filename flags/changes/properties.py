@@ -63,24 +63,24 @@ def evaluated_as_json(flag: Flag) -> Document:
     return {"key": flag.key, **_stored_document(flag, _EVALUATED)}
 
 
-def in_environment(document: Document, environment_key: str) -> Document:
+def in_environment(as_json: Document, environment_key: str) -> Document:
     """Return what the engine reads of a flag in one environment. Without a state there, the flag is off."""
-    common = {name: document[name] for name in _READ_BY_THE_ENGINE if name in document}
-    return {**common, **document["states"].get(environment_key, OFF)}
+    common = {name: as_json[name] for name in _READ_BY_THE_ENGINE if name in as_json}
+    return {**common, **as_json["states"].get(environment_key, OFF)}
 
 
-def with_decisive_values(document: Document, values: Values) -> Document:
+def with_decisive_values(as_json: Document, values: Values) -> Document:
     """Return the JSON of a flag with these values of the properties that the engine reads."""
-    kept = {name: value for name, value in document.items() if name not in _DECISIVE}
+    kept = {name: value for name, value in as_json.items() if name not in _DECISIVE}
     return {**kept, **_as_json({name: values[name] for name in _EVALUATED})}
 
 
-def values_of(document: Document, environment_key: str) -> Values:
+def values_of(as_json: Document, environment_key: str) -> Values:
     """Return the values of a flag in one environment, from the JSON of the whole flag."""
-    common = {name: document.get(property_.name, property_.none) for name, property_ in PROPERTIES.items()}
+    common = {name: as_json.get(property_.name, property_.none) for name, property_ in PROPERTIES.items()}
     if common["expires_at"] is not None:
         common["expires_at"] = parse_timestamp(common["expires_at"])
-    return {"description": document["description"], **document["states"].get(environment_key, OFF), **common}
+    return {"description": as_json["description"], **as_json["states"].get(environment_key, OFF), **common}
 
 
 def merge(values: Values, changes: Mapping[str, Any]) -> Values:
@@ -112,14 +112,14 @@ def differing(values: Mapping[str, Any], old: Values) -> dict[str, Any]:
 def validate(key: str, values: Values, details_of_key: list[Detail] | None = None) -> Values:
     """Return the values with the default and off variants filled in. Raises ValidationFailed with all details."""
     details = [*(details_of_key or ()), *_check(values)]
-    document = {"key": key, "enabled": values["enabled"], "rules": values["rules"], **_as_json(values)}
+    as_json = {"key": key, "enabled": values["enabled"], "rules": values["rules"], **_as_json(values)}
     try:
-        parse_flag(document)
+        parse_flag(as_json)
     except ValidationFailed as error:
         details.extend(error.details)
     if details:
         raise ValidationFailed(details)
-    served = with_served_variants(document)
+    served = with_served_variants(as_json)
     return {**values, **{name: served.get(PROPERTIES[name].name, "") for name in _SERVED}}
 
 

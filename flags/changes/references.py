@@ -127,29 +127,28 @@ class CachedLookup(Lookup):
         return self._chains_of_segments
 
 
-def check_flag(document: Document, lookup: Lookup | None = None) -> None:
+def check_flag(source: Document, lookup: Lookup | None = None) -> None:
     """Check the flags and segments that a flag refers to. Raises ValidationFailed."""
     lookup = lookup or Lookup()
-    named = list(references(document))
+    named = list(references(source))
     flags = [reference for reference in named if reference.kind == "flag"]
     segments = [reference for reference in named if reference.kind == "segment"]
-    # A flag that names itself is not unknown: the check of chains refuses it as the shortest
-    # circle.
-    others = [flag for flag in flags if flag.key != document["key"] and flag.key not in lookup.granted_flags]
+    # A reference to itself is known. The check of chains refuses it as the shortest circle.
+    others = [flag for flag in flags if flag.key != source["key"] and flag.key not in lookup.granted_flags]
     # Prerequisites of an archived flag may be archived too.
-    unknown = _unknown_flags(others, lookup, may_be_archived="archivedAt" in document)
+    unknown = _unknown_flags(others, lookup, may_be_archived="archivedAt" in source)
     _refuse([*unknown, *_unknown_segments(segments, lookup)])
     if flags:
-        _refuse(_check_chain(document["key"], flags, lookup.chains_of_flags(), "flags"))
+        _refuse(_check_chain(source["key"], flags, lookup.chains_of_flags(), "flags"))
 
 
-def check_segment(document: Document, lookup: Lookup | None = None) -> None:
+def check_segment(source: Document, lookup: Lookup | None = None) -> None:
     """Check the segments that a segment refers to. Raises ValidationFailed."""
     lookup = lookup or Lookup()
-    segments = list(references(document))
-    _refuse(_unknown_segments([segment for segment in segments if segment.key != document["key"]], lookup))
+    segments = list(references(source))
+    _refuse(_unknown_segments([segment for segment in segments if segment.key != source["key"]], lookup))
     if segments:
-        _refuse(_check_chain(document["key"], segments, lookup.chains_of_segments(), "segments"))
+        _refuse(_check_chain(source["key"], segments, lookup.chains_of_segments(), "segments"))
 
 
 def check_conditions(conditions: Sequence[Document]) -> None:
@@ -177,14 +176,14 @@ def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False, loo
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def require_variants_not_needed(document: Document, written: Collection[str], lookup: Lookup | None = None) -> None:
+def require_variants_not_needed(source: Document, written: Collection[str], lookup: Lookup | None = None) -> None:
     """Raise DomainError `in_use` if the flag's new variants do not fit its rules elsewhere, or the prerequisites of
     others.
 
     `written` are the environments whose rules were checked already.
     """
-    needing = (lookup or Lookup()).flags_that_need(document["key"])
-    users = [*_rules_of_other_environments(document, written), *_flags_that_need_lost_variants(document, needing)]
+    needing = (lookup or Lookup()).flags_that_need(source["key"])
+    users = [*_rules_of_other_environments(source, written), *_flags_that_need_lost_variants(source, needing)]
     if users:
         message = f"The new variants do not fit {_listed(users)}; change that first."
         raise DomainError(ErrorCode.IN_USE, message)
@@ -241,20 +240,20 @@ def _segments_named(segment: Segment) -> list[str]:
     return [reference.key for reference in references({"conditions": segment.conditions})]
 
 
-def _rules_of_other_environments(document: Document, written: Collection[str]) -> Iterator[str]:
-    for other in document["states"]:
+def _rules_of_other_environments(source: Document, written: Collection[str]) -> Iterator[str]:
+    for other in source["states"]:
         if other not in written:
             try:
-                parse_flag(in_environment(document, other))
+                parse_flag(in_environment(source, other))
             except ValidationFailed as error:
                 yield f"{error.details[0].field} in {other}"
 
 
-def _flags_that_need_lost_variants(document: Document, needing: Sequence[Flag]) -> Iterator[str]:
-    variants = {variant["key"] for variant in document.get("variants", ())}
+def _flags_that_need_lost_variants(source: Document, needing: Sequence[Flag]) -> Iterator[str]:
+    variants = {variant["key"] for variant in source.get("variants", ())}
     for other in needing:
         for prerequisite in other.prerequisites:
-            if prerequisite["flag"] == document["key"] and not variants.issuperset(prerequisite.get("variants", ())):
+            if prerequisite["flag"] == source["key"] and not variants.issuperset(prerequisite.get("variants", ())):
                 yield f"the prerequisites of {other.key}"
 
 
@@ -267,7 +266,7 @@ def _check_chain(key: str, named: Sequence[Reference], chains: Chains, noun: str
         return
     down = _find_longest(key, chains.needs)
     chain = [*reversed(_find_longest(key, chains.needed_by)), *down[1:]]
-    # If a key appears twice, other flags form a circle, and are refused for it.
+    # If a key appears twice, other flags form a circle and are refused.
     if len(chain) > MAX_CHAIN_LENGTH and len(set(chain)) == len(chain):
         field = next(reference.field for reference in named if reference.key == down[1])
         message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; the limit is {MAX_CHAIN_LENGTH}."

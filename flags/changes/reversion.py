@@ -144,10 +144,10 @@ def revert_segment(
 
 
 def _flag_entry(target: Target) -> FlagEntry:
-    document, key = target.document, target.change.key
-    common = common_values(values_of(document, _ANYWHERE))
-    is_archived = "archivedAt" in document
-    return FlagEntry(key, key, common, document["states"], is_archived=is_archived, origin=_origin(target))
+    as_json, key = target.document, target.change.key
+    common = common_values(values_of(as_json, _ANYWHERE))
+    is_archived = "archivedAt" in as_json
+    return FlagEntry(key, key, common, as_json["states"], is_archived=is_archived, origin=_origin(target))
 
 
 def _segment_entry(target: Target) -> SegmentEntry:

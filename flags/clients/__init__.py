@@ -1,1 +1,1 @@
-"""Halyard's own clients: their sources, the packages that are built of them, and the page that serves these."""
+"""Halyard's own clients: their sources, the packages built from them, and the page that serves these."""

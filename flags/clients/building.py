@@ -1,7 +1,7 @@
-"""Building the packages of the clients into a folder, from which the service serves them.
+"""Build the packages of the clients into a folder, from which the service serves them.
 
-The same sources give the same files. Each name contains a version that changes with the content, so packages of
-earlier builds stay in the folder: applications may have their addresses in lock files.
+The same sources give the same files. File names contain a version that changes with the content. Earlier packages stay,
+because lock files of applications may have their addresses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def build(folder: Path = FOLDER) -> list[str]:
 
 
 def current_names(folder: Path = FOLDER) -> list[str]:
-    """Return the names of the newest packages; none if nothing was built."""
+    """Return the names of the newest packages, if any were built."""
     with suppress(OSError, ValueError):
         names: list[str] = json.loads((folder / _CURRENT).read_bytes())
         return names
@@ -40,14 +40,14 @@ def current_names(folder: Path = FOLDER) -> list[str]:
 
 
 def _packages() -> Iterator[tuple[str, bytes]]:
-    yield wheel()  # which has a hash in its version
+    yield wheel()  # its version contains a hash
     for name, content in (*npm.tarballs(), npm.browser_module()):
         stem, suffix = os.path.splitext(name)
         yield f"{stem}+h{sha256(content).hexdigest()[:8]}{suffix}", content
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file as a whole: a server may read it at this moment."""
+    """Replace the file at once, because a server may be reading it."""
     with suppress(OSError):
         if path.read_bytes() == content:
             return

@@ -1,4 +1,4 @@
-"""Packs the clients in JavaScript without Node.js: tarballs for npm, and a module for pages without a build step."""
+"""Pack the clients in JavaScript without Node.js: tarballs for npm, and one module for pages without a build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMON = "common"
 _ENTRY = SOURCES / "web" / "client.mjs"
 _AT_ROOT = ("package.json", "README.md")
 _PACKED_AT = 499_162_500
-"""The modification time of every file in a package of npm, in 1985: the same sources give the same bytes."""
+"""The modification time of all files, in 1985, so that the same sources give the same bytes."""
 
 _imports = re.compile(r'^import [^;]* from "(?P<path>\.[^"]+)";\n', re.MULTILINE)
 _lone_comments = re.compile(r"^ *//[^\n]*\n|(?<=[;{,]) // [^\n]*$", re.MULTILINE)
@@ -30,7 +30,7 @@ def tarballs() -> Iterable[tuple[str, bytes]]:
 
 
 def browser_module() -> tuple[str, bytes]:
-    """Return the file name and the content of the client for pages as one module, which imports nothing."""
+    """Return the file name and the content of the client for pages as one module without imports."""
     return "halyard-web.mjs", "".join(_modules(_ENTRY, set())).encode()
 
 
@@ -48,7 +48,7 @@ def _tarball(name: str) -> tuple[str, bytes]:
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a package, by their paths in it."""
+    """Yield the files of a package by their paths in it."""
     yield "LICENSE", SOURCES / "LICENSE"
     for file_name in _AT_ROOT:
         yield file_name, SOURCES / name / file_name
@@ -58,7 +58,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
 
 
 def _modules(file: Path, done: set[Path]) -> Iterator[str]:
-    """Yield the module in a file after those that it imports, each once and without comments."""
+    """Yield a module after the modules that it imports, each once and without comments."""
     if file in done:
         return
     done.add(file)

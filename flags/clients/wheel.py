@@ -18,12 +18,12 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = PROJECT / "flags" / "clients" / "python"
 PACKAGE = "halyard_openfeature"
-_FIRST_MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest that a ZIP file can hold; the same sources give the same wheel
+_FIRST_MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest time in a ZIP file
 _MODE = 0o644 << 16
 
 
 def wheel() -> tuple[str, bytes]:
-    """Return the name of the wheel and its content. The version ends with a hash of the modules and the metadata."""
+    """Return the name and the content of the wheel. Its version ends with a hash of the content."""
     modules = _modules()
     version = f"{project_version()}+h{_digest({**modules, 'METADATA': _metadata('')})}"
     info = f"{PACKAGE}-{version}.dist-info"
@@ -37,12 +37,11 @@ def wheel() -> tuple[str, bytes]:
 
 
 def project_version() -> str:
-    """Return the version of Halyard."""
     return str(_toml(PROJECT / "pyproject.toml")["version"])
 
 
 def _modules() -> dict[str, bytes]:
-    """Return the files of the package, by their names in the wheel. `engine` is a link to the engine of the service."""
+    """Return the files of the package by their names in the wheel. `engine` is a link to the service's engine."""
     folder = SOURCES / PACKAGE
     paths = [folder / "py.typed", *folder.glob("*.py"), *(folder / "engine").glob("*.py")]
     return {path.relative_to(SOURCES).as_posix(): path.read_bytes() for path in sorted(paths)}

@@ -1,6 +1,6 @@
-"""Assign users to the variants of an experiment. Rules of flags and the Get Variant call use the same function.
+"""Assign users to the variants of an experiment, for evaluations of flags and for Get Variant.
 
-Stored variants come from the caller, in `Context.assigned`. Nothing is recorded here.
+The caller passes stored variants in `Context.assigned`. Nothing is recorded here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .types import Context, Step
 
 
 class Exclusion(StrEnum):
-    """Why an experiment does not count a user.
+    """Why a user does not take part in an experiment.
 
-    The first three depend on the flag that the experiment drives, and `participation` finds them.
+    The first three come from the flag that the experiment drives: see `participation`.
     """
 
     DISABLED = "disabled"
@@ -33,24 +33,24 @@ class Exclusion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The variant that a user sees, and why the experiment does not count the user; None if it does."""
+    """The variant that a user sees. `exclusion` is None if the user takes part in the experiment."""
 
     variant: str
     exclusion: Exclusion | None = None
 
     @property
     def is_in_audience(self) -> bool:
-        """Whether the rule of the experiment serves the user. It also serves users whose variant is forced."""
+        """Whether the rule of the experiment serves the user, which includes users with a forced variant."""
         return self.exclusion in (None, Exclusion.FORCED)
 
 
 def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigned]:
-    """Return the function that assigns a user. The function never raises.
+    """Return the function that assigns a user. It never raises.
 
-    `source` has `experiment` (its key, which is the salt) and `variants` with key and weight, the
-    control first. It may have `percentage` (100), `conditions` (none), `group` with key, from and
-    to in percent, and `forced`, the variants by user id. Users outside the audience see the
-    control.
+    `source` has `experiment`, the key and salt, and `variants` with key and weight, the control first. Optional are
+    `percentage` (100), `conditions` (none), `group` with key, from and to in percent, and `forced` with variants by
+    user
+    id. Users outside the audience see the control.
     """
     key = source["experiment"]
     weights = [(variant["key"], variant["weight"]) for variant in source["variants"]]
@@ -78,7 +78,7 @@ def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigne
 def compile_range(key: str, percentage: float, group: Mapping[str, Any] | None = None) -> Callable[[str], bool] | None:
     """Return a function that tests whether a user id is in the group's range and in the percentage.
 
-    Return None if every user id is, which saves computing the hash.
+    Return None if all users are, so that no hash is computed.
     """
     share = threshold(percentage)
     if share >= BUCKETS and group is None:
@@ -90,7 +90,7 @@ def compile_range(key: str, percentage: float, group: Mapping[str, Any] | None =
 
 
 def compile_audience(source: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Return the tests of the audience: the group, the conditions and the percentage, as far as there are any."""
+    """Return the tests of the audience, in order: group, conditions and percentage."""
     group, percentage = source.get("group"), source.get("percentage", 100)
     return (
         *([compile_range_step(group["key"], group["from"], group["to"])] if group else ()),

@@ -1,4 +1,4 @@
-"""Buckets, shares and splits of users by the published hash. Flags and experiments use the same functions."""
+"""Buckets, shares and splits of users by the published hash, for flags and experiments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class User(Protocol):
 
 
 def compile_share(salt: str, threshold: int) -> Callable[[User], bool]:
-    """Return a function that says whether `bucket(salt, user.user_id) < threshold`.
+    """Return a function that tests `bucket(salt, user.user_id) < threshold`.
 
     It compares hashes instead of buckets, which saves a third of the time.
     """
@@ -55,11 +55,10 @@ def threshold(percentage: Number) -> int:
 
 
 def split_bounds(weights: Iterable[Number]) -> tuple[int, ...]:
-    """Return for each weight the bucket at which its part of the split ends, exclusive.
+    """Return for each weight the bucket at which its part ends, exclusive.
 
-    Part i holds the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part holds. W
-    is the sum of the weights, in exact decimals. Raises ValueError unless all weights are finite
-    and at least 0, with a sum above 0.
+    Part i has the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part has. W is the sum of the
+    weights, in exact decimals. Raises ValueError unless all weights are finite and not negative, with a sum above 0.
     """
     exact = [_exact(weight) for weight in weights]
     total = sum(exact)
@@ -69,10 +68,10 @@ def split_bounds(weights: Iterable[Number]) -> tuple[int, ...]:
 
 
 def compile_split(weights: Iterable[tuple[str, Number]], salt: str) -> Callable[[str], str]:
-    """Return a function from user id to the key of the user's variant, given pairs of key and weight.
+    """Return a function from user id to variant, for pairs of variant and weight.
 
-    The salt is `<salt>:variant`, so that the variant does not depend on the bucket that a share
-    uses. Raises ValueError as `split_bounds` does.
+    The salt is `<salt>:variant`, so that the variant does not depend on the bucket of a share. Raises as
+    `split_bounds`.
     """
     pairs = tuple(weights)
     keys = tuple(key for key, _ in pairs)

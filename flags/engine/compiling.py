@@ -1,4 +1,4 @@
-"""Compile flags and segments from documents that have passed their checks, as every stored one has."""
+"""Compile flags and segments whose JSON has passed the checks, as all stored ones have."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from .types import Evaluation, Flag, Prerequisite, Reason, RuleType, Segment, Va
 _NONE: frozenset[str] = frozenset()
 
 
-def compile_flag(document: Mapping[str, Any]) -> Flag:
-    """Return the compiled form of the document of a flag."""
-    served = with_served_variants(document)
+def compile_flag(source: Mapping[str, Any]) -> Flag:
+    served = with_served_variants(source)
     variants = {entry["key"]: Variant(entry["key"], entry["value"]) for entry in served.get("variants", ())}
     default, off = (variants.get(served.get(name, "")) for name in ("defaultVariant", "offVariant"))
     default_key = default.key if default else None
@@ -49,33 +48,31 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
     )
 
 
-def compile_segment(document: Mapping[str, Any]) -> Segment:
-    """Return the compiled form of the document of a segment."""
-    steps = tuple(map(compile_condition, document.get("conditions", ())))
+def compile_segment(source: Mapping[str, Any]) -> Segment:
+    steps = tuple(map(compile_condition, source.get("conditions", ())))
     return Segment(
-        key=document["key"],
-        source=document,
-        user_ids=frozenset(document.get("userIds", ())),
+        key=source["key"],
+        source=source,
+        user_ids=frozenset(source.get("userIds", ())),
         steps=steps,
         tests=tuple(step.test for step in steps),
         times=combine(step.times for step in steps),
     )
 
 
-def with_served_variants(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of a flag, with `defaultVariant` and `offVariant` if it has variants.
+def with_served_variants(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flag with `defaultVariant` and `offVariant` filled in if it has variants.
 
-    If left out, they are the first and the last variant or, for type boolean, the first with true
-    and with false.
+    The defaults are the first and the last variant or, for type boolean, the first with true and the first with false.
     """
-    variants = document.get("variants")
+    variants = source.get("variants")
     if not variants:
-        return dict(document)
+        return dict(source)
     default, off = variants[0]["key"], variants[-1]["key"]
-    if document["type"] == ValueType.BOOLEAN:
+    if source["type"] == ValueType.BOOLEAN:
         default = next((variant["key"] for variant in variants if variant["value"] is True), default)
         off = next((variant["key"] for variant in variants if variant["value"] is False), off)
-    return {"defaultVariant": default, "offVariant": off, **document}
+    return {"defaultVariant": default, "offVariant": off, **source}
 
 
 def _compile_prerequisite(source: Mapping[str, Any]) -> Prerequisite:

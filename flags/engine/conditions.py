@@ -1,4 +1,4 @@
-"""Compile conditions on the attributes of a user to tests. `operators` has the comparisons."""
+"""Compile conditions on attributes of users. `operators` has the comparisons."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ MAX_LEVELS = 8
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Condition:
-    """A condition as it was written, with the function that reads its attribute, and its test.
+    """A compiled condition with the JSON it was compiled from.
 
-    `times` says when its result changes by the clock alone, which happens if it compares with a
-    relative moment.
+    `times`: when its result changes without an edit, which happens only if it compares with a relative time.
     """
 
     source: Mapping[str, Any]
@@ -33,9 +32,8 @@ class Condition:
 
 
 def compile_condition(source: Mapping[str, Any]) -> Condition:
-    """Return the compiled form of a condition that has passed its check."""
-    # Flags often have equal conditions. They share one object, which then stays in the processor's
-    # cache while thousands of flags are evaluated.
+    """Compile a condition that has passed its check."""
+    # Equal conditions of flags share one object, which stays in the processor's cache.
     text = json.dumps(source, sort_keys=True)
     condition = _in_use.get(text)
     if condition is None:
@@ -63,15 +61,15 @@ def _times(source: Mapping[str, Any], read: Callable[[Context], object]) -> Time
 
 
 def compile_reader(attribute: str, missing: object = None) -> Callable[[Context], object]:
-    """Return a function that reads an attribute of the user, or returns `missing`.
+    """Return a function that reads an attribute of a user, or returns `missing`.
 
-    `a.b` is the attribute of that very name or, if there is none, `b` within the object `a`. The
-    same holds for `b` within that object, up to 8 objects deep. The attributes are the first.
+    `a.b` is the attribute with this very name or, failing that, `b` in the object `a`. The same rule applies to `b` in
+    that object, up to 8 objects deep.
     """
     if attribute == USER_ID:
         return lambda context: context.user_id or missing
     parts = attribute.split(".", MAX_LEVELS - 1)
-    if len(parts) == 1:  # most attributes, for which nothing else is looked up
+    if len(parts) == 1:  # most attributes, which are not nested
         return lambda context: context.attributes.get(attribute, missing)
     steps = [(".".join(parts[level:]), part) for level, part in enumerate(parts)]
 
@@ -102,7 +100,7 @@ def _compile_test(
 
 
 def _holds_for_any(values: list[object], predicate: Predicate, context: Context) -> bool | None:
-    """Return whether the predicate holds for any value, or None if none is comparable or there are too many."""
+    """Return whether the predicate holds for any element, or None if no element is comparable or there are too many."""
     if len(values) > MAX_VALUES:
         return None
     was_compared = not values

@@ -1,6 +1,6 @@
-"""The evaluator: what a flag is for a user, and which rule decided it, also for a user without an id.
+"""Evaluate flags for users, including users without an id, and find the rule that decides.
 
-It decides from compiled flags, the hash and the clock alone. `tracing` explains its decisions.
+The result depends only on compiled flags, hashes and the time. `flags.explanations.tracing` explains it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .types import Context, Evaluation, Flag, Prerequisite, Rule, Step
 
 
 def matches(rule: Rule, context: Context) -> bool:
-    """Return whether the rule matches the user, who must pass every test."""
+    """Return whether the user passes every test of the rule."""
     for test in rule.tests:  # noqa: SIM110 (all() with a generator takes twice as long)
         if not test(context):
             return False
@@ -23,7 +23,7 @@ def matches(rule: Rule, context: Context) -> bool:
 
 
 def is_met(prerequisite: Prerequisite, context: Context) -> bool:
-    """Return whether the other flag is on for the user and serves one of the variants required."""
+    """Return whether the other flag is on for the user and serves one of the required variants."""
     evaluation = evaluate_prerequisite(prerequisite, context)
     if evaluation is None or not evaluation.enabled:
         return False
@@ -31,7 +31,7 @@ def is_met(prerequisite: Prerequisite, context: Context) -> bool:
 
 
 def evaluate_prerequisite(prerequisite: Prerequisite, context: Context) -> Evaluation | None:
-    """Return the evaluation of the other flag for the same user, or None if no flag has that key."""
+    """Return the evaluation of the other flag for the same user, or None if that flag does not exist."""
     cached = context.evaluations.get(prerequisite.flag)
     if cached is None and (flag := context.configuration.flags.get(prerequisite.flag)) is not None:
         cached = context.evaluations[prerequisite.flag] = evaluate(flag, context)
@@ -44,10 +44,10 @@ def evaluate(
     matches: Callable[[Rule, Context], bool] = matches,
     is_met: Callable[[Prerequisite, Context], bool] = is_met,
 ) -> Evaluation:
-    """Return one of the flag's answers. Rules are tried in order, and the first that matches decides.
+    """Return the answer of the first rule that matches, or the flag's default. It never raises.
 
-    It never raises: an attribute that is missing or of the wrong type matches nothing. Callers that
-    observe the decision pass their own `matches` and `is_met`, which must return the same as these.
+    An attribute that is missing or of the wrong type matches nothing. Callers may pass their own `matches` and `is_met`
+    to observe the decision. These must return the same results.
     """
     if not flag.enabled:
         return flag.disabled
@@ -61,15 +61,14 @@ def evaluate(
 
 
 class TargetingKeyMissing(Exception):
-    """The flag depends on the hash of a user id, and the caller sent none."""
+    """The answer depends on the hash of a user id, and the caller sent no user id."""
 
 
 def resolve(flag: Flag, context: Context) -> tuple[Evaluation, Rule | None]:
     """Return the answer of `evaluate`, and the rule that matched, if any.
 
-    An anonymous user (`context.user_id` is empty) is in no list of users and meets no condition on
-    `userId`. Raises TargetingKeyMissing if a share or a split by user id would have to decide for
-    an anonymous user.
+    Anonymous users (empty `context.user_id`) are in no list of users and meet no condition on `userId`. Raises
+    TargetingKeyMissing if their answer depends on the hash of a user id.
     """
     match = matches if context.user_id else _matches_anonymous
     rule: Rule | None = None
@@ -104,7 +103,7 @@ def _matches_anonymous(rule: Rule, context: Context) -> bool:
 
 
 def _outcome_for_anonymous(step: Step, context: Context) -> bool | None:
-    """Return the outcome of a test, or None if it depends on the hash of a user id."""
+    """Return whether an anonymous user passes the step, or None if that depends on the hash of a user id."""
     if not isinstance(step, (Share, Range)) or not step.hashes_user_id:
         return step.test(context)
     start, end = (step.start, step.end) if isinstance(step, Range) else (0, step.threshold_at(context.now))

@@ -1,8 +1,7 @@
-"""The compiled form of the rule of an experiment that drives a flag.
+"""The compiled rule of an experiment that drives a flag.
 
-The rule matches the users in the audience of the experiment, those with a forced or a stored variant
-among them, and serves what the user's variant stands for. `assignment` assigns the variants. All
-other users go on to the next rule of the flag.
+The rule matches the experiment's audience and users with a forced or stored variant. It serves what the flag has for
+the user's variant. Other users go on to the flag's next rule.
 """
 
 from __future__ import annotations
@@ -18,16 +17,18 @@ from .timetable import combine
 from .types import Context, Evaluation, Participation, Reason, Rule, Variant
 
 Answers = Mapping[str, Evaluation]
-"""The answers of the flag, by the variant of the experiment."""
+"""The flag's answers by the experiment's variants."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRule(Rule):
-    """The rule of an experiment. `assign` returns the variant of a user, which determines the answer.
+    """The compiled rule of an experiment.
 
-    `steps` are the tests of the audience. Users with a forced or a stored variant are served without
-    passing them, so `tests` has a single test, which asks `assign`. `outside` has the answers for
-    users who do not count in the experiment.
+    `assign`: returns the user's variant, which determines the answer.
+    `steps`: the tests of the audience, for explanations. `tests` only calls `assign`, because users with a forced or
+    stored
+    variant need not pass the steps.
+    `outside`: the answers for users who do not take part.
     """
 
     assign: Callable[[Context], Assigned] = field(compare=False, repr=False)
@@ -40,7 +41,7 @@ class ExperimentRule(Rule):
 
 
 def compile_experiment_rule(source: Mapping[str, Any], *, index: int, variants: Mapping[str, Variant]) -> Rule:
-    """Return the compiled form of a rule that has passed its check. `variants` are those of the flag, if any."""
+    """Compile a rule that has passed its check. `variants` are those of the flag."""
     steps, assign = compile_audience(source), compile_assignment(source)
     outside = {variant["key"]: _answer(variant["serves"], variants) for variant in source["variants"]}
     return ExperimentRule(

@@ -1,4 +1,4 @@
-"""What OpenFeature calls the parts of an answer. The service and its clients use the same functions."""
+"""OpenFeature's names for the parts of an answer, shared by the service and its clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .types import Context, Evaluation, Flag, Reason, Rule
 
 
 class ReasonCode(StrEnum):
-    """`reason` of an answer, one of OpenFeature's."""
+    """`reason` of an answer in OpenFeature."""
 
     STATIC = "STATIC"
     TARGETING_MATCH = "TARGETING_MATCH"
@@ -30,10 +30,9 @@ _SPLIT, _TARGETING_MATCH = ReasonCode.SPLIT.value, ReasonCode.TARGETING_MATCH.va
 
 
 def reason_of(flag: Flag, evaluation: Evaluation, rule: Rule | None, context: Context) -> str:
-    """Return the reason of an evaluation of a flag, given the rule that matched, if any.
+    """Return the reason of an evaluation. `rule` is the rule that matched, if any.
 
-    A share decides about the users inside and outside of it. So the reason is SPLIT, too, if only a
-    share lets the user go on to a later rule, or leaves the user without any.
+    The reason is also SPLIT if a share alone kept the user out of an earlier rule.
     """
     if rule is not None and rule.is_split:
         return _SPLIT
@@ -47,19 +46,19 @@ def reason_of(flag: Flag, evaluation: Evaluation, rule: Rule | None, context: Co
 
 
 def _is_only_outside_share(rule: Rule, context: Context) -> bool:
-    """Return whether a share or a range is all that keeps the user out of a rule, which does not match."""
+    """Return whether a share or a range is the only step of a rule that the user does not pass."""
     has_share = False
     for step in rule.steps:
         if not isinstance(step, (Share, Range)):
             if not step.test(context):
                 return False
-        elif step.unit(context) is not None:  # a user without the attribute that is hashed is outside for that reason
+        elif step.unit(context) is not None:  # without the attribute, the user is outside for that reason
             has_share = True
     return has_share
 
 
 def value_of(flag: Flag, evaluation: Evaluation) -> tuple[object, str]:
-    """Return the value that the flag serves, and its variant. Flags without variants are booleans, `on` or `off`."""
+    """Return the value that the flag serves, and the variant: without variants, a boolean, and `on` or `off`."""
     served = evaluation.served
     if served is None:
         return evaluation.enabled, evaluation.outcome
@@ -70,10 +69,7 @@ def value_of(flag: Flag, evaluation: Evaluation) -> tuple[object, str]:
 
 
 def experiment_variant(evaluation: Evaluation, rule: Rule | None, user_id: str) -> str | None:
-    """Return the variant of the experiment that drives the flag, as far as the user has one.
-
-    Users with a forced variant have one, although they are not in the experiment.
-    """
+    """Return the user's variant of the experiment that drives the flag, if any, including a forced variant."""
     if evaluation.participation is not None:
         return evaluation.participation.variant
     forced = rule.source.get("forced", {}) if isinstance(rule, ExperimentRule) else {}

@@ -1,6 +1,6 @@
-"""The kinds of values that conditions compare with, and how patterns, versions and networks are read.
+"""The kinds of values that conditions compare with, and how patterns, versions and networks are parsed.
 
-`flags.validation.conditions` says how each kind is checked and described.
+`flags.validation.conditions` checks and describes each kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTES_OF_A_PATTERN = 128 * 1024
 
 
 class Operand(StrEnum):
-    """The kinds of values that operators compare with. The name of each begins that of its OpenAPI component."""
+    """A kind of value. Its name begins the name of the OpenAPI component."""
 
     SCALAR = "Scalar"
     LIST = "List"
@@ -46,9 +46,7 @@ def compile_pattern(text: str, ignore_case: bool = False) -> Any:
 
 
 class Pattern:
-    """A pattern that compiles when it is first searched for: processes that evaluate nothing, and
-    flags that nobody asks for, then need no memory for it.
-    """
+    """A pattern that is compiled when it is first used, so that unused patterns take no memory."""
 
     __slots__ = ("__weakref__", "_ignore_case", "_search", "_text")
 
@@ -66,17 +64,15 @@ _patterns: WeakValueDictionary[tuple[str, bool], Pattern] = WeakValueDictionary(
 
 
 def shared_pattern(text: str, ignore_case: bool) -> Pattern:
-    """Return the pattern of this process for a text. All environments of a flag, and all flags, share it."""
+    """Return this process's only `Pattern` for a text."""
     return _patterns.setdefault((text, ignore_case), Pattern(text, ignore_case))
 
 
-# Parsing takes three times as long as comparing, and the users of an application share a few
-# versions.
+# Parsing takes three times as long as comparing, and users share a few versions.
 @lru_cache(maxsize=_VERSIONS_CACHED)
 def parse_version(text: str) -> Version | None:
-    """Return a semantic version, or None if the text is not one.
-
-    `v2`, `V2` and `2` mean `2.0.0`, and `2.1-rc` means `2.1.0-rc`.
+    """Return a semantic version, or None for any other text. `v2`, `V2` and `2` mean `2.0.0`; `2.1-rc` means
+    `2.1.0-rc`.
     """
     try:
         version = Version.parse(text[1:] if text[:1] in ("v", "V") else text, optional_minor_and_patch=True)

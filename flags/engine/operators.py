@@ -1,7 +1,6 @@
-"""The operators of conditions: the kind of value that each one takes, and how it compiles to a predicate.
+"""The operators of conditions: which kind of value each takes, and how it compiles to a predicate.
 
-`conditions` looks up the attribute, negates, handles attributes that are lists, and combines
-conditions.
+`conditions` looks up the attribute, negates, and handles attributes that are lists.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from .operands import (
     require_version,
     shared_pattern,
 )
-from .timestamps import compile_moment, parse_timestamp
+from .timestamps import compile_time, parse_timestamp
 from .types import Context, is_member
 
 Predicate = Callable[[Any, Context], bool | None]
-"""Return whether an attribute matches, or None if the two cannot be compared. A predicate never raises."""
+"""Returns whether an attribute matches, or None if the two cannot be compared. It never raises."""
 
 Compiler = Callable[[Any, bool], Predicate]
-"""Make a predicate from the value of a condition and from whether case is ignored."""
+"""Returns a predicate for the value of a condition. The second argument is whether to ignore case."""
 
 _MAX_SEARCHED_LENGTH = 4_096
 
@@ -45,12 +44,13 @@ _KINDS: Mapping[type, frozenset[type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How one operator treats the value of its condition.
+    """How an operator treats the value of its condition.
 
-    `operand` is the kind of value that it takes, and `compile` takes a value without errors. An
-    `is_negative` operator holds if the predicate returns False. `needs_attribute` is false for
-    operators on the user as a whole. `takes_lists_whole` is true for operators that treat a list as
-    a single value.
+    `operand`: the kind of value.
+    `compile`: makes a predicate from a value that has passed its check.
+    `is_negative`: the operator holds if the predicate returns False.
+    `needs_attribute`: False for operators on the user as a whole.
+    `takes_lists_whole`: the operator treats a list as a single value.
     """
 
     operand: Operand
@@ -94,7 +94,7 @@ def _pattern(text: str, ignore_case: bool) -> Predicate:
             return None
         try:
             return pattern.is_in(actual)
-        except UnicodeEncodeError:  # half of a surrogate pair matches nothing
+        except UnicodeEncodeError:  # a lone surrogate matches nothing
             return None
 
     return holds
@@ -102,13 +102,13 @@ def _pattern(text: str, ignore_case: bool) -> Predicate:
 
 def _time_relation(holds: Callable[[datetime, datetime], bool]) -> Compiler:
     def compile_value(value: str, _: bool) -> Predicate:
-        moment = compile_moment(value)
+        time_at = compile_time(value)
 
         def compare(actual: Any, context: Context) -> bool | None:
             if type(actual) is not str:
                 return None
             try:
-                return holds(parse_timestamp(actual), moment(context.now))
+                return holds(parse_timestamp(actual), time_at(context.now))
             except ValueError:
                 return None
 
@@ -183,7 +183,8 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
         "inSegment": Operator(Operand.SEGMENT, _segment, needs_attribute=False, takes_lists_whole=True),
     }
 )
-"""All operators by their names in conditions.
+"""All operators by name.
 
 A missing attribute, or one of another type than the value, matches no operator, not even a negative one. Only
-`notExists`, and `exists` with `negate`, match a missing attribute."""
+`notExists`, and `exists` with `negate`, match a missing attribute.
+"""

@@ -1,6 +1,6 @@
-"""Decides who takes part in an experiment that drives a flag: those whom the flag serves by the experiment's rule.
+"""Find the variant of a user in an experiment that drives a flag.
 
-So Get Variant and evaluations of the flag agree on every user.
+Only users whom the flag serves by the experiment's rule take part, so that Get Variant and evaluations agree.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _BY_REASON: Mapping[Reason, Exclusion] = {
 def assign_by_flag(flag: Flag, experiment: str, context: Context) -> Assigned | None:
     """Return the variant of a user with an id, or None if the experiment does not drive the flag.
 
-    A user who does not reach the experiment's rule sees the control, also with a forced variant: if
-    the flag is off, if a prerequisite is not met, and if an earlier rule matches.
+    Users who do not reach the experiment's rule see the control, even with a forced variant: if the flag is off, if a
+    prerequisite is not met, or if an earlier rule matches.
     """
     rule = next((rule for rule in flag.rules if isinstance(rule, ExperimentRule) and rule.salt == experiment), None)
     return None if rule is None else assign_by_rule(flag, rule, context)
 
 
 def assign_by_rule(flag: Flag, rule: ExperimentRule, context: Context) -> Assigned:
-    """Do the same for the experiment of this rule of the flag."""
+    """Return the variant of a user with an id in the experiment of this rule."""
     evaluation, decisive = resolve(flag, context)
     exclusion = _BY_REASON.get(evaluation.reason)
     if decisive is not None and decisive.index < rule.index:

@@ -1,6 +1,6 @@
-"""Compile rules to steps, which are tests of an audience and a share, and to the function that serves.
+"""Compile rules to steps, which test the audience and the share, and to the function that serves.
 
-`rule_checks` says how rules may be written, and `evaluation` applies them.
+`flags.validation.rules` checks rules, and `evaluation` applies them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .timetable import NEVER, Times, combine
 from .types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant, is_member
 
 Unit = Callable[[Context], str | None]
-"""Returns the text that is hashed to a bucket, or None if the user has no such attribute."""
+"""Returns the text to hash, or None if the user has no such attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The rule is off, so it matches nobody."""
+    """The rule is off and matches nobody."""
 
     test: Test
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The rule is in force from `start`, and before `end`. None means no bound."""
+    """The rule is in force from `start` and before `end`. None means no bound."""
 
     start: datetime | None
     end: datetime | None
@@ -39,40 +39,36 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """The user is one of those listed."""
-
     user_ids: frozenset[str]
     test: Test
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The user is in a segment."""
-
     segment: str
     test: Test
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The user's bucket is below the threshold at the time. `unit` returns the text that is hashed."""
+    """The user's bucket is below the threshold at the time. `unit` returns the text to hash."""
 
     salt: str
     bucket_by: str | None
     unit: Unit
     threshold_at: Callable[[datetime], int]
-    moments: tuple[datetime, ...]
+    step_times: tuple[datetime, ...]
     test: Test
 
     @property
     def hashes_user_id(self) -> bool:
-        """Whether the user id is hashed, and not an attribute."""
+        """Whether the user id is hashed, not an attribute."""
         return self.bucket_by in (None, USER_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The user's bucket under the salt is at least `start`, and below `end`. `unit` returns the text that is hashed."""
+    """The user's bucket under the salt is in `start` to `end`, exclusive. `unit` returns the text to hash."""
 
     salt: str
     bucket_by: str | None
@@ -83,7 +79,6 @@ class Range:
 
     @property
     def hashes_user_id(self) -> bool:
-        """Whether the user id is hashed, and not an attribute."""
         return self.bucket_by in (None, USER_ID)
 
 
@@ -93,7 +88,7 @@ _OFF = Evaluation.of(False, Reason.RULE_MATCH, None)
 def compile_rule(
     source: Mapping[str, Any], *, index: int, salt: str, variants: Mapping[str, Variant], default: str | None
 ) -> Rule:
-    """Return the compiled form of a rule that has passed its check. `salt` and `default` are those of its flag."""
+    """Compile a rule that has passed its check. `salt` and `default` are those of its flag."""
     salt = source.get("salt", salt)
     steps = tuple(_compile_steps(source, salt))
     is_hashed = any(isinstance(step, (Share, Range)) for step in steps)
@@ -118,9 +113,9 @@ def _times(steps: tuple[Step, ...]) -> Times:
 def _times_of_step(step: Step) -> Times:
     match step:
         case Schedule(start=start, end=end):
-            return Times(tuple(moment for moment in (start, end) if moment is not None))
-        case Share(moments=moments) if moments:
-            return Times(moments)
+            return Times(tuple(bound for bound in (start, end) if bound is not None))
+        case Share(step_times=step_times) if step_times:
+            return Times(step_times)
         case Condition(times=times):
             return times
         case _:
@@ -128,7 +123,7 @@ def _times_of_step(step: Step) -> Times:
 
 
 def unit_of(attribute: str | None) -> Unit:
-    """Return a function that reads what is hashed: the user id, or the text or whole number of an attribute."""
+    """Return a function that reads the text to hash: the user id, or a text or whole number in an attribute."""
     if attribute is None or attribute == USER_ID:
         return lambda context: context.user_id
     read = compile_reader(attribute)
@@ -142,7 +137,7 @@ def _as_unit(value: object) -> str | None:
         return None
     try:
         value.encode()
-    except UnicodeEncodeError:  # UTF-8, of which the hash is made, cannot encode a lone surrogate
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8 to hash
         return None
     return value
 
@@ -186,16 +181,16 @@ def _compile_schedule(source: Mapping[str, Any]) -> Schedule:
 def compile_share_step(source: Mapping[str, Any], salt: str) -> Share:
     """Return the step for the share of a rule: its `percentage`, `ramp` and `bucketBy`."""
     unit = unit_of(source.get("bucketBy"))
-    moments = tuple(parse_timestamp(step["at"]) for step in source.get("ramp", ()))
-    threshold_at = _compile_threshold(source, moments)
+    step_times = tuple(parse_timestamp(step["at"]) for step in source.get("ramp", ()))
+    threshold_at = _compile_threshold(source, step_times)
     test = _compile_share_test(source, salt, unit, threshold_at)
-    return Share(salt, source.get("bucketBy"), unit, threshold_at, moments, test)
+    return Share(salt, source.get("bucketBy"), unit, threshold_at, step_times, test)
 
 
 def _compile_share_test(
     source: Mapping[str, Any], salt: str, unit: Unit, threshold_at: Callable[[datetime], int]
 ) -> Test:
-    if "ramp" not in source and "bucketBy" not in source:  # most rules, for which nothing is looked up
+    if "ramp" not in source and "bucketBy" not in source:  # most rules
         return compile_share(salt, threshold(source["percentage"]))
 
     def test(context: Context) -> bool:
@@ -205,11 +200,11 @@ def _compile_share_test(
     return test
 
 
-def _compile_threshold(source: Mapping[str, Any], moments: tuple[datetime, ...]) -> Callable[[datetime], int]:
+def _compile_threshold(source: Mapping[str, Any], step_times: tuple[datetime, ...]) -> Callable[[datetime], int]:
     ramp = source.get("ramp", ())
     percentages = [source.get("percentage", 0 if ramp else 100), *(step["percentage"] for step in ramp)]
     thresholds = [threshold(percentage) for percentage in percentages]
-    return lambda now: thresholds[bisect_right(moments, now)]
+    return lambda now: thresholds[bisect_right(step_times, now)]
 
 
 def _compile_serving(
@@ -229,6 +224,6 @@ def _compile_serving(
 
 
 def rule_match(served: Variant | None) -> Evaluation:
-    """Return the answer of a rule that matches. A boolean flag is on or off by its value; any other flag is on."""
+    """Return the answer of a matching rule. A boolean flag is on or off by its value; any other flag is on."""
     enabled = served.value if served is not None and isinstance(served.value, bool) else True
     return Evaluation.of(enabled, Reason.RULE_MATCH, served)

@@ -1,4 +1,4 @@
-"""Times at which answers change without an edit: moments that rules name, and relative moments of conditions.
+"""Times at which answers change without an edit: by schedules of rules and by conditions on relative times.
 
 Rules and conditions compute their own times when they are compiled.
 """
@@ -14,14 +14,14 @@ from typing import Any, Protocol
 from .timestamps import parse_timestamp
 
 MAX_VALUES = 1_000
-"""The most values of a list attribute for which conditions test each value."""
+"""How many elements of a list attribute a condition tests."""
 
 _INSTANT = timedelta(microseconds=1)
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
-class AtMoment(Protocol):
-    """The time of an evaluation. `flags.engine.types.Context` has it, but imports this module."""
+class HasNow(Protocol):
+    """What this module needs of `flags.engine.types.Context`, which imports it."""
 
     @property
     def now(self) -> datetime: ...
@@ -29,18 +29,17 @@ class AtMoment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A condition that compares an attribute with a moment at a fixed distance from now, such as `after -7d`.
+    """A condition that compares an attribute with a time at a fixed distance from now, such as `after -7d`.
 
-    With `flips_when_equal`, its result changes at the moment when both are equal, otherwise right
-    after it.
+    With `flips_when_equal`, its result changes when both are equal, otherwise right after that.
     """
 
     read: Callable[[Any], object]
     distance: timedelta
     flips_when_equal: bool
 
-    def moments(self, context: AtMoment) -> Iterator[datetime]:
-        """Yield the moments when the result changes for this user or, for a list, may change.
+    def times_for(self, context: HasNow) -> Iterator[datetime]:
+        """Yield when the result changes for this user or, for a list, may change.
 
         A list that is too long matches nothing, so its result never changes.
         """
@@ -57,9 +56,9 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times at which a rule, flag or segment changes without an edit."""
+    """When a rule, flag or segment changes without an edit."""
 
-    moments: tuple[datetime, ...] = ()
+    scheduled: tuple[datetime, ...] = ()
     flips: tuple[Flip, ...] = ()
 
 
@@ -67,37 +66,37 @@ NEVER = Times()
 
 
 def combine(parts: Iterable[Times]) -> Times:
-    """Return the times of all parts together. Most parts never change without an edit, and share `NEVER`."""
+    """Return the times of all parts. Most parts never change without an edit, and share `NEVER`."""
     changing = [part for part in parts if part is not NEVER]
     if not changing:
         return NEVER
     return Times(
-        tuple(sorted({moment for part in changing for moment in part.moments})),
+        tuple(sorted({time for part in changing for time in part.scheduled})),
         tuple(dict.fromkeys(flip for part in changing for flip in part.flips)),  # flags often share conditions
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """The times at which a configuration changes without an edit. A time may change nothing for some users."""
+    """When a configuration changes without an edit. A change may not concern every user."""
 
     times: Times
 
     def last_change(self, now: datetime) -> datetime | None:
-        """Return the newest moment, at `now` or before it, that a rule names."""
-        at = bisect_right(self.times.moments, now)
-        return self.times.moments[at - 1] if at else None
+        """Return the newest time in a schedule that is not after `now`."""
+        index = bisect_right(self.times.scheduled, now)
+        return self.times.scheduled[index - 1] if index else None
 
     def next_change(self, now: datetime) -> datetime | None:
-        """Return the first moment after `now` that a rule names."""
-        at = bisect_right(self.times.moments, now)
-        return self.times.moments[at] if at < len(self.times.moments) else None
+        """Return the first time in a schedule that is after `now`."""
+        index = bisect_right(self.times.scheduled, now)
+        return self.times.scheduled[index] if index < len(self.times.scheduled) else None
 
-    def next_change_for(self, context: AtMoment) -> datetime | None:
+    def next_change_for(self, context: HasNow) -> datetime | None:
         """Return when this user's answers may next change, or None if only an edit changes them."""
         named = self.next_change(context.now)
         if not self.times.flips:
             return named
-        flips = (moment for flip in self.times.flips for moment in flip.moments(context) if moment > context.now)
+        flips = (time for flip in self.times.flips for time in flip.times_for(context) if time > context.now)
         first = min(flips, default=_LAST)
         return min(first, named or _LAST) if named or first < _LAST else None

@@ -1,7 +1,4 @@
-"""The types of the engine: flags, rules and segments as compiled, immutable objects, contexts and answers.
-
-`parsing` makes them from JSON, and `evaluation` decides with them.
-"""
+"""Compiled, immutable flags, rules and segments, and the contexts and answers of evaluations."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ from typing import Any, Protocol
 from .timetable import NEVER, Times, Timetable, combine
 
 Attributes = Mapping[str, object]
-"""The attributes of a user as a caller sends them, in decoded JSON: str, bool, int, float, None, list or dict by name.
-"""
+"""The attributes of a user by name, as decoded JSON of any type."""
 
 
 class RuleType(StrEnum):
@@ -58,7 +54,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Participation:
-    """The experiment that a user is in, with the user's variant. It is recorded, and never part of an answer."""
+    """The experiment that a user takes part in, and the user's variant. It is recorded, but not part of the answer."""
 
     experiment: str
     variant: str
@@ -66,11 +62,11 @@ class Participation:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer for one user. A flag has few answers, which all users share, so they must not be changed.
+    """An answer of a flag. Users share these objects, so they must not be changed.
 
-    `answer` is its JSON; without variants, it has no `variant` and no `value`. `outcome` is the key
-    of the variant served, or `on` or `off` for a flag without variants. `participation` is set if
-    an experiment decided.
+    `answer`: its JSON, without `variant` and `value` if the flag has no variants.
+    `outcome`: the key of the variant served or, without variants, `on` or `off`.
+    `participation`: set if an experiment decided.
     """
 
     enabled: bool
@@ -90,7 +86,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, enabled: bool, reason: Reason, served: Variant | None) -> Evaluation:
-        """Return an answer. Flags without variants, which most flags are, share a few objects."""
+        """Return an answer. Flags without variants share a few objects."""
         return _plain(enabled, reason) if served is None else cls(enabled, reason, served)
 
     @property
@@ -109,12 +105,13 @@ def _plain(enabled: bool, reason: Reason) -> Evaluation:
 
 @dataclass(slots=True)
 class Context:
-    """One user at one time, with the configuration to evaluate. It caches results that several flags need.
+    """A user at one time, with the configuration to evaluate. It caches results that several flags need.
 
-    `user_id` has 1 to 200 characters. It is also the attribute `userId`, even if the caller sends
-    another value for that attribute. An empty one stands for an anonymous user, for whom only
-    `resolve` works. Attributes may have any JSON type. `now` is aware. `assigned` has the variants
-    that experiments assigned to the user before, by the experiment's key; users keep these.
+    `user_id`: 1 to 200 characters, or empty for an anonymous user, whom only `resolve` accepts. It is also the
+    attribute
+    `userId`, even if the caller sends another value for it.
+    `now`: an aware datetime.
+    `assigned`: the user's stored variants by experiment key, which users keep.
     """
 
     user_id: str
@@ -132,7 +129,7 @@ Test = Callable[[Context], bool]
 
 
 class Step(Protocol):
-    """One requirement of a rule: the data that explains it, and the test compiled from them."""
+    """A requirement of a rule: its data, for explanations, and the test compiled from it."""
 
     @property
     def test(self) -> Test: ...
@@ -140,11 +137,12 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An audience, a share of it, and what the rule serves. A rule matches a user who passes all its tests.
+    """A compiled rule. It matches users who pass all `tests`, which are the tests of `steps`.
 
-    `index` is its position among the rules of its flag. `is_split` is true if the answer depends on
-    the hash. `tests` are the tests of `steps`. Two rules are equal if they were read from equal
-    JSON.
+    `index`: its position among the rules of its flag.
+    `is_split`: whether the answer depends on the hash.
+
+    Rules are equal if their JSON is equal.
     """
 
     source: Mapping[str, Any]
@@ -167,13 +165,13 @@ class Prerequisite:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag in one environment, ready to evaluate.
+    """A compiled flag in one environment.
 
-    `otherwise` is the answer if no rule matches. A flag that is off always answers `disabled`.
-    `source` is the document that it was compiled from. `is_fractional` is true if one of its
-    numbers is not whole, which matters to clients that have two types of numbers. `driver` is the
-    key of the experiment whose rule it has, and `experiments` has that key while the flag is on.
-    `version` is the revision of its newest change in this environment.
+    `otherwise`: the answer if no rule matches. A flag that is off always answers `disabled`.
+    `source`: the JSON it was compiled from.
+    `is_fractional`: whether one of its numbers is not whole, for clients that have two types of numbers.
+    `driver`: the key of the experiment whose rule it has. `experiments` contains it while the flag is on.
+    `version`: the revision of its newest change in this environment.
     """
 
     key: str
@@ -193,7 +191,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A set of users: those listed and, if there are any `tests`, those who pass all of them."""
+    """A compiled segment: listed users and, if there are any `tests`, users who pass all of them."""
 
     key: str
     source: Mapping[str, Any] = field(repr=False)
@@ -205,10 +203,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All flags of one environment and all segments, by key.
-
-    `revision` is that of the newest change of any of them.
-    """
+    """All flags of one environment and all segments, by key. `revision` is that of their newest change."""
 
     flags: Mapping[str, Flag]
     segments: Mapping[str, Segment]
@@ -216,22 +211,19 @@ class Configuration:
 
     @cached_property
     def client_visible(self) -> Mapping[str, Flag]:
-        """The flags that keys of scope `client` may evaluate. The others still decide as prerequisites."""
+        """The flags that keys of scope `client` may evaluate. The others still count as prerequisites."""
         visible = {key: flag for key, flag in self.flags.items() if flag.source.get("clientVisible", True)}
         return visible if len(visible) < len(self.flags) else self.flags
 
     @cached_property
     def schedule(self) -> Timetable:
-        """When it changes without an edit. It is computed on first use."""
+        """When the configuration changes without an edit. It is computed on first use."""
         times = [flag.times for flag in self.flags.values()]
         return Timetable(combine([*times, *(segment.times for segment in self.segments.values())]))
 
     @cached_property
     def experiments(self) -> Mapping[str, frozenset[str]]:
-        """The experiments that decide each flag or its prerequisites, by the flag's key.
-
-        Flags without any, which most flags are, are left out.
-        """
+        """The experiments that drive each flag or its prerequisites, by flag key. Flags without any are left out."""
         by_flag = {flag.key: flag.experiments for flag in self.flags.values() if flag.experiments}
         dependents = [flag for flag in self.flags.values() if flag.prerequisites] if by_flag else []
         is_growing = bool(dependents)
@@ -247,7 +239,7 @@ class Configuration:
 
 
 def is_member(key: str, context: Context) -> bool:
-    """Return whether the user is a member of the segment. A segment that does not exist has no members."""
+    """Return whether the user is a member of the segment. A missing segment has no members."""
     cached = context.memberships.get(key)
     if cached is None:
         segment = context.configuration.segments.get(key)

@@ -1,4 +1,4 @@
-"""The JSON of evaluations and of their explanations, as structs. `explaining` makes the explanations."""
+"""Evaluations and their explanations as JSON structs. `tracing` makes the explanations."""
 
 from __future__ import annotations
 

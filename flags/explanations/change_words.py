@@ -1,4 +1,4 @@
-"""Changes of flags, segments and kill switches as sentences: `Switch off in production`. Pure."""
+"""Changes of flags, segments and kill switches as sentences, such as `Switch off in production`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from config.documents import is_identical
 from flags.explanations.rule_words import describe_flag_value
 
 TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
-"""What the values of a flag are, in words. A flag without values is on or off."""
+"""The types of values in words. A flag without values is on or off."""
 
 Documents = Sequence[Mapping[str, Any]]
 
@@ -36,7 +36,7 @@ _RULE_FIELDS = {
     **{"experiment": "the experiment", "group": "the group", "forced": "the testers"},
 }
 _UNSAID = ("name", "comment", "salt", "userIds", "split", "group", "forced")
-"""Fields of a rule that its description leaves out, or shortens."""
+"""Fields that the description of a rule leaves out or shortens."""
 
 
 def _switch(old: Any, new: Any, place: str) -> Iterator[str]:
@@ -54,7 +54,7 @@ def _states(old: Any, new: Any, now: datetime) -> Iterator[str]:
 
 
 def _rules(old: Documents, new: Documents, now: datetime, place: str) -> Iterator[str]:
-    """Yield what becomes of each rule: it is added, removed, moved or changed."""
+    """Yield what happens to each rule: it is added, removed, moved or changed."""
     added, removed, changed = [], [], []
     for operation, start, end, new_start, new_end in _matched(old, new):
         if operation == "equal":
@@ -109,7 +109,7 @@ def _changed_rule(old: Mapping[str, Any], new: Mapping[str, Any], name: str, now
 
 
 def _is_unsaid(field: str, old: Any, new: Any, now: datetime) -> bool:
-    """Return whether descriptions of the rule that differ still leave out how this field differs."""
+    """Return whether different descriptions of the rule still do not show how this field differs."""
     if field == "conditions" and old and new:
         words = _field_words(field, now)
         return words(old) == words(new)
@@ -142,7 +142,7 @@ def _split(parts: Documents) -> str:
 
 
 def _conditions(old: Documents, new: Documents, label: str, now: datetime) -> Iterator[str]:
-    """Yield the change as a whole, or what becomes of values that words shorten."""
+    """Yield the change as a whole, or the changes of values that the words shorten."""
     before, after = (describe_flag_value("conditions", conditions, now) or "" for conditions in (old, new))
     if before != after:
         yield from change_sentence(label, before, after)
@@ -153,7 +153,7 @@ def _conditions(old: Documents, new: Documents, label: str, now: datetime) -> It
 
 
 def _values(old: Mapping[str, Any], new: Mapping[str, Any], label: str) -> Iterator[str]:
-    """Yield what becomes of a condition whose words stay the same: at least that it changes."""
+    """Yield the changes of a condition whose words stay the same, at least that it changes."""
     name = old.get("attribute", "the condition")
     said: list[str] = []
     if isinstance(old.get("value"), list) and isinstance(new.get("value"), list):

@@ -1,7 +1,4 @@
-"""Rules, conditions and the values of flags in words, for lists and histories.
-
-Pure: no page, no database.
-"""
+"""Rules, conditions and values of flags in words, for lists and histories."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ from flags.explanations.schedule_words import (
     Wording,
     describe_distance,
     describe_ended,
-    describe_moment,
     describe_ramp,
     describe_schedule,
     describe_start,
+    describe_time,
     ended_at,
     matches_nobody,
 )
@@ -65,7 +62,7 @@ _WORDS = {
 }
 
 _ANY_VALUE = (Operand.SCALAR, Operand.LIST)
-"""The operands whose values may be texts, numbers, or true or false."""
+"""Kinds of values that may be a text, a number, true or false."""
 
 _GROUPS = {
     "Any value": (Operand.SCALAR, Operand.LIST, Operand.NOTHING),
@@ -80,9 +77,9 @@ OperatorChoice = tuple[str, str, str, bool]
 
 
 def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
-    """Return the operators as a form offers them, in named groups.
+    """Return the operators in named groups, for a form.
 
-    Each has its name, its words, the kind of input for its value, and whether `ignoreCase` can change its result.
+    Each has its name, its words, the input for its value, and whether `ignoreCase` can change its result.
     """
     return [
         (
@@ -98,15 +95,15 @@ def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
 
 
 def summarise_rules(rules: Sequence[Rule], now: datetime) -> str:
-    """Return the users that the rules match at a moment, and from when others do: `25 % of everyone; plan equals pro`.
+    """Return the users whom rules match now, and when others follow: `25 % of everyone; plan equals pro`.
 
-    Rules that are off or over match nobody, and so do those with a share that stays 0 %. They are left out.
+    Rules that are off, over or at 0 % for good are left out.
     """
     return _summarise(rules, Wording(now))
 
 
 def describe_audience(rules: Sequence[Rule], now: datetime, *, is_on: bool) -> str:
-    """Return whom the rules match. A flag that is off has `if on: 25 % of everyone`, or nothing if that is everyone."""
+    """Return the users whom rules match. If the flag is off, they follow `if on:`, or are "" for everyone."""
     users = summarise_rules(rules, now)
     if is_on:
         return users
@@ -116,7 +113,7 @@ def describe_audience(rules: Sequence[Rule], now: datetime, *, is_on: bool) -> s
 def describe_state(state: Mapping[str, Any], now: datetime) -> str:
     """Return for whom a flag is on: `on for everyone from 26 Nov 2026, 09:00 UTC`.
 
-    `state` has what the document of a flag has in one environment, with `prerequisites` and `archivedAt` if it has any.
+    `state` has `enabled` and `rules` and, if the flag has them, `prerequisites` and `archivedAt`.
     """
     if state.get("archivedAt"):
         return "off: archived"
@@ -128,7 +125,7 @@ def describe_state(state: Mapping[str, Any], now: datetime) -> str:
 
 
 def describe_rule(rule: Rule, now: datetime) -> str:
-    """Return a rule in words, also one that is off: `25 % of everyone → new`."""
+    """Return a rule in words, even if it is off: `25 % of everyone → new`."""
     text = _rule(rule, Wording(now))
     return text if rule.get("enabled", True) else fill("{}; it is off", text)
 
@@ -136,7 +133,7 @@ def describe_rule(rule: Rule, now: datetime) -> str:
 def describe_condition(condition: Mapping[str, Any]) -> str:
     """Return a condition in words: `plan equals pro`.
 
-    Words of conditions that different users meet differ, unless they shorten the values.
+    Conditions that different users meet have different words, unless values are shortened.
     """
     return fill("{}{}", _comparison(condition), " (ignoring case)" if _ignores_case(condition) else "")
 
@@ -164,12 +161,12 @@ def _ignores_case(condition: Mapping[str, Any]) -> bool:
 
 
 def describe_conditions(conditions: Iterable[Mapping[str, Any]]) -> str:
-    """Return conditions in words that all must be met: `plan equals pro and country is one of CH, DE`."""
+    """Return conditions that must all be met: `plan equals pro and country is one of CH, DE`."""
     return join(" and ", map(describe_condition, conditions))
 
 
 def describe_members(conditions: Sequence[Mapping[str, Any]], number: int) -> str:
-    """Return the users of a segment, of whom it lists a number: `plan equals pro; 1,204 listed users`."""
+    """Return the users of a segment, with the number of listed users: `plan equals pro; 1,204 listed users`."""
     words = describe_conditions(conditions[:_MAX_CONDITIONS])
     more = len(conditions) - _MAX_CONDITIONS
     groups = [fill("{}{}", words, f" and {more} more" if more > 0 else "")] if words else []
@@ -197,7 +194,7 @@ def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
 
 
 def _leaves_others_on(rules: Sequence[Rule]) -> bool:
-    """Return whether experiments have all the rules, and not all the users. They change nothing for other users."""
+    """Return whether experiments have all the rules but not all the users. Other users then get the flag as it is."""
     if any(rule.get("type") != "experiment" for rule in rules):
         return False
     return all("group" in rule or rule.get("conditions") or rule.get("percentage", _ALL) < _ALL for rule in rules)
@@ -221,7 +218,7 @@ def _rule(rule: Rule, wording: Wording) -> str:
     users = join(" whose ", filter(None, (audience or "users", conditions)))
     short = users if audience or wording.is_sentence else conditions
     if (unit := rule.get("bucketBy", USER_ID)) != USER_ID:
-        # Users without the attribute are not matched, whatever the share is.
+        # Users without the attribute never match, even at 100 %.
         short, users = fill("{} with {}", short, unit), fill("{} by {}", users, unit)
     return fill("{}{}", describe_schedule(rule, short, users, wording, is_long=bool(conditions)), _served(rule))
 
@@ -250,7 +247,7 @@ def _served(rule: Rule) -> str:
 
 
 def _audience(rule: Rule) -> str | None:
-    """Return the users before conditions narrow them; None for a rule with conditions only."""
+    """Return the users before conditions narrow them, or None for a rule with conditions only."""
     if USER_IDS in rule:
         users = rule[USER_IDS]
         return _join(users, _user) if len(users) <= _MAX_VALUES else f"{len(users):,} users"
@@ -272,14 +269,14 @@ def _user(value: object) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value that may be a text, a number, or true or false."""
+    """Return a value that may be a text, a number, true or false."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return distinct(_shortened(value), value) if isinstance(value, str) else _shortened(str(value))
 
 
 def _text(value: object) -> str:
-    """Return a value whose operator compares texts only, or numbers only."""
+    """Return a value of an operator that compares only texts, or only numbers."""
     return distinct(_shortened(value), value, is_always_text=True) if isinstance(value, str) else _value(value)
 
 
@@ -320,7 +317,7 @@ _DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | Non
         (rf"{_state}enabled|{_rule_path}\.enabled", lambda value, _: "on" if value else "off"),
         (rf"{_state}rules", _describe_rules),
         (_rule_path, _describe_rule),
-        (rf"{_rule_path}\.(startAt|endAt)|{_rule_path}\.ramp\[\d+\]\.at", lambda value, _: _moment(value)),
+        (rf"{_rule_path}\.(startAt|endAt)|{_rule_path}\.ramp\[\d+\]\.at", lambda value, _: _timestamp(value)),
         (rf"{_rule_path}\.percentage|{_rule_path}\.ramp\[\d+\]\.percentage", lambda value, _: f"{value:g} %"),
         (rf"{_rule_path}\.group", lambda group, _: f"{group['from']:g} to {group['to']:g} % of {group['key']}"),
         (rf"{_rule_path}\.ramp", lambda steps, _: describe_ramp(steps)),
@@ -333,13 +330,13 @@ _DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | Non
 
 
 def describe_flag_value(path: str, value: Any, now: datetime) -> str | None:
-    """Describe a value of a flag or a segment as it was meant at a moment; None for values that read as well in JSON.
+    """Describe a value of a flag or a segment as of a time, or return None for values that read as well in JSON.
 
-    `path` is a path in the document of a flag or a segment, such as `states.production.rules[0]`.
+    `path` is a path in the JSON of a flag or a segment, such as `states.production.rules[0]`.
     """
     describe = next((describe for pattern, describe in _DESCRIBERS if pattern.fullmatch(path)), None)
     return describe(value, now) if describe else None
 
 
-def _moment(text: str) -> str:
-    return describe_moment(parse_timestamp(text))
+def _timestamp(text: str) -> str:
+    return describe_time(parse_timestamp(text))

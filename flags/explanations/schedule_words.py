@@ -1,7 +1,7 @@
 """Times and schedules in words: `26 Nov 2026, 09:00 UTC`, and `30 % now, 50 % from Friday`.
 
-A schedule is described by its periods, which follow the bounds and thresholds that the engine applies. Times are never
-rounded, because rules act at their microsecond. Each names its time zone, and pages add the reader's own.
+Periods follow the bounds and thresholds of the engine. Times are never rounded, because rules act at their microsecond.
+Each names its time zone, and pages add the reader's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flags.engine.timestamps import parse_timestamp, relative_parts
 
 _MAX_PERIODS = 4
 _DAYS_BY_NAME = 6
-"""For how many days ahead the name of the day says which one it is."""
+"""How many days ahead the name of a day says which day is meant."""
 _ALL = 100
 
 Rule = Mapping[str, Any]
@@ -25,7 +25,7 @@ Rule = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A share of the rule's audience, in percent, that the rule matches from a moment on."""
+    """The share of the audience, in percent, that a rule matches from `start` on."""
 
     start: datetime
     share: float
@@ -33,10 +33,10 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The moment for which words are true, and how they are put.
+    """The time for which words are true, and their form.
 
-    `is_record`: somebody reads them later, so they name dates instead of `now` and days of the week. `is_sentence`:
-    they end a sentence such as `on for users whose plan equals pro`, where a list has `plan equals pro`.
+    `is_record`: they are read later, so they name dates instead of `now` and days of the week.
+    `is_sentence`: they end a sentence: `on for users whose plan equals pro` instead of `plan equals pro`.
     """
 
     now: datetime
@@ -45,15 +45,15 @@ class Wording:
 
 
 def ended_at(rule: Rule, now: datetime) -> datetime | None:
-    """Return when the rule ended by its schedule, or None if it has not."""
+    """Return when the schedule ended the rule, or None if it has not."""
     end = _bound(rule, "endAt")
     return end if end is not None and end <= now else None
 
 
 def matches_nobody(rule: Rule, now: datetime) -> bool:
-    """Return whether the rule matches nobody at the moment, nor later by its schedule and its ramp.
+    """Return whether the rule matches nobody from now on.
 
-    It is false for the rule of an experiment: a flag without other rules is on for users outside the experiment.
+    False for the rule of an experiment: a flag without other rules is on for users outside the experiment.
     """
     return rule.get("type") != "experiment" and not any(period.share for period in periods(rule, now))
 
@@ -64,21 +64,21 @@ def describe_ended(end: datetime, now: datetime) -> str:
 
 
 def periods(rule: Rule, now: datetime) -> list[Period]:
-    """Return the share at the moment, and each later one from the moment when it applies."""
-    moments = [now, *sorted({moment for moment in _moments(rule) if moment > now})]
+    """Return the current share, and each later share with its start."""
+    starts = [now, *sorted({when for when in _times(rule) if when > now})]
     found: list[Period] = []
-    for moment in moments:
-        share = _share_at(rule, moment)
+    for when in starts:
+        share = _share_at(rule, when)
         if not found or found[-1].share != share:
-            found.append(Period(moment, share))
+            found.append(Period(when, share))
     return found
 
 
 def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Wording, *, is_long: bool) -> str:
-    """Return whom the rule matches, and from when until when: `25 % of everyone from 26 Nov 2026, 09:00 UTC`.
+    """Return whom the rule matches, and when: `25 % of everyone from 26 Nov 2026, 09:00 UTC`.
 
-    `users` describes the audience, `users_of_share` the same after `25 % of`. A comma comes before moments if the
-    description `is_long`.
+    `users` describes the audience, `users_of_share` the same after `25 % of`. If the description `is_long`, a comma
+    precedes times.
     """
     if (end := ended_at(rule, wording.now)) is not None:
         share = _ramped_share(rule, end, bisect_left)  # the last one before it ended
@@ -86,7 +86,7 @@ def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Word
     coming = periods(rule, wording.now)
     start = "" if coming[0].share or len(coming) == 1 else f"from {describe_start(coming[1].start)}"
     shares = coming[1:] if start else coming
-    until = "" if shares[-1].share or len(shares) == 1 else f"until {describe_moment(shares[-1].start)}"
+    until = "" if shares[-1].share or len(shares) == 1 else f"until {describe_time(shares[-1].start)}"
     shares = shares[:-1] if until else shares
     if len(shares) > 1:
         whose = "" if users == "everyone" else fill("{}: ", users)
@@ -97,7 +97,7 @@ def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Word
 
 
 def describe_ramp(steps: Sequence[Mapping[str, Any]]) -> str:
-    """Return the steps of a ramp as they were written: `30 % from 20 Nov 2026, 50 % from 27 Nov 2026`."""
+    """Return the steps of a ramp as written: `30 % from 20 Nov 2026, 50 % from 27 Nov 2026`."""
     return ", ".join(map(describe_step, steps))
 
 
@@ -123,10 +123,10 @@ def _share_of(share: float, users: str, users_of_share: str) -> str:
     return users if share == _ALL else fill("{} % of {}", f"{share:g}", users_of_share)
 
 
-def _moments(rule: Rule) -> Iterator[datetime]:
+def _times(rule: Rule) -> Iterator[datetime]:
     for name in ("startAt", "endAt"):
-        if (moment := _bound(rule, name)) is not None:
-            yield moment
+        if (when := _bound(rule, name)) is not None:
+            yield when
     for step in rule.get("ramp", ()):
         yield parse_timestamp(step["at"])
 
@@ -135,43 +135,43 @@ def _bound(rule: Rule, name: str) -> datetime | None:
     return parse_timestamp(rule[name]) if name in rule else None
 
 
-def _share_at(rule: Rule, moment: datetime) -> float:
+def _share_at(rule: Rule, when: datetime) -> float:
     start, end = _bound(rule, "startAt"), _bound(rule, "endAt")
-    is_in_force = (start is None or start <= moment) and (end is None or moment < end)
-    return _ramped_share(rule, moment, bisect_right) if is_in_force else 0
+    is_in_force = (start is None or start <= when) and (end is None or when < end)
+    return _ramped_share(rule, when, bisect_right) if is_in_force else 0
 
 
-def _ramped_share(rule: Rule, moment: datetime, steps_before: Callable[[list[datetime], datetime], int]) -> float:
+def _ramped_share(rule: Rule, when: datetime, steps_before: Callable[[list[datetime], datetime], int]) -> float:
     ramp = rule.get("ramp", ())
     shares: list[float] = [rule.get("percentage", 0 if ramp else _ALL), *(step["percentage"] for step in ramp)]
-    return shares[steps_before([parse_timestamp(step["at"]) for step in ramp], moment)]
+    return shares[steps_before([parse_timestamp(step["at"]) for step in ramp], when)]
 
 
-def describe_moment(moment: datetime) -> str:
-    """Return the date and the time: `26 Nov 2026, 09:00 UTC`, with seconds only if there are any."""
-    return f"{_date(moment)}, {_time(moment)}"
+def describe_time(when: datetime) -> str:
+    """Return `26 Nov 2026, 09:00 UTC`, with seconds only if there are any."""
+    return f"{_date(when)}, {_time(when)}"
 
 
-def describe_start(moment: datetime) -> str:
-    """Return the moment from which something holds; a date alone is its first instant."""
-    return _date(moment) if _is_midnight(moment) else describe_moment(moment)
+def describe_start(when: datetime) -> str:
+    """Return when something starts to hold. Midnight is the date alone."""
+    return _date(when) if _is_midnight(when) else describe_time(when)
 
 
-def describe_coming(moment: datetime, now: datetime) -> str:
-    """Return the moment from which something holds; one of the next six days by its name: `Friday at 09:00 UTC`."""
-    if not 0 < (moment.date() - now.date()).days <= _DAYS_BY_NAME:
-        return describe_start(moment)
-    day = f"{moment:%A}"
-    return day if _is_midnight(moment) else f"{day} at {_time(moment)}"
+def describe_coming(when: datetime, now: datetime) -> str:
+    """Return when something will start to hold. The next six days have their names: `Friday at 09:00 UTC`."""
+    if not 0 < (when.date() - now.date()).days <= _DAYS_BY_NAME:
+        return describe_start(when)
+    day = f"{when:%A}"
+    return day if _is_midnight(when) else f"{day} at {_time(when)}"
 
 
-def describe_end(moment: datetime, now: datetime) -> str:
-    """Return when something ended: its date, with the time if that was on the day of `now`."""
-    return describe_moment(moment) if moment.date() == now.date() else _date(moment)
+def describe_end(when: datetime, now: datetime) -> str:
+    """Return when something ended: the date, with the time if it was today."""
+    return describe_time(when) if when.date() == now.date() else _date(when)
 
 
 def describe_distance(text: str) -> str | None:
-    """Return a relative time in words: `30 days ago` for `-30d`; None for any other text."""
+    """Return a relative time in words, such as `30 days ago` for `-30d`, or None for any other text."""
     parts = relative_parts(text)
     if parts is None:
         return None
@@ -182,18 +182,18 @@ def describe_distance(text: str) -> str | None:
     return f"{words} ago" if number < 0 else f"{words} from now"
 
 
-def _date(moment: datetime) -> str:
-    return f"{moment.day} {moment:%b} {moment.year}"
+def _date(when: datetime) -> str:
+    return f"{when.day} {when:%b} {when.year}"
 
 
-def _time(moment: datetime) -> str:
-    text = f"{moment:%H:%M}"
-    if moment.second or moment.microsecond:
-        text += f":{moment:%S}"
-    if moment.microsecond:
-        text += f".{moment.microsecond:06}".rstrip("0")
+def _time(when: datetime) -> str:
+    text = f"{when:%H:%M}"
+    if when.second or when.microsecond:
+        text += f":{when:%S}"
+    if when.microsecond:
+        text += f".{when.microsecond:06}".rstrip("0")
     return f"{text} UTC"
 
 
-def _is_midnight(moment: datetime) -> bool:
-    return moment.time() == time()
+def _is_midnight(when: datetime) -> bool:
+    return when.time() == time()

@@ -1,7 +1,4 @@
-"""The traces of `flags.explanations.tracing` in words, for the page that tries a flag.
-
-Pure: no page, no database.
-"""
+"""Traces in words, for the page that tries a flag."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from flags.engine.bucketing import BUCKETS
 from flags.engine.conditions import USER_ID
 from flags.engine.timestamps import parse_timestamp
 from flags.explanations.rule_words import describe_condition
-from flags.explanations.schedule_words import describe_ended, describe_moment, describe_start
+from flags.explanations.schedule_words import describe_ended, describe_start, describe_time
 
 Trace = Mapping[str, Any]
 
@@ -40,7 +37,7 @@ _UNREACHED = {"disabled": "the flag is off", "prerequisite_failed": "a prerequis
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """How far a percentage reaches, and where the user is; both in percent."""
+    """How far a percentage reaches, and where the user is, in percent."""
 
     share: float
     position: float
@@ -48,7 +45,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class DescribedStep:
-    """One test of a rule: what it requires, what it found, and the tests inside it."""
+    """A test of a rule: what it requires, what it found, and the tests inside it."""
 
     text: str
     finding: str
@@ -59,9 +56,9 @@ class DescribedStep:
 
 @dataclass(frozen=True, slots=True)
 class DescribedRule:
-    """One rule. `tone` is served, shadowed (matches, but is not reached) or passed (does not match).
+    """A rule. `note` explains the variant of an experiment.
 
-    `note` explains the variant in the rule of an experiment.
+    `tone` is `served`, `shadowed` (it matches, but another rule decides) or `passed` (it does not match).
     """
 
     number: int
@@ -74,7 +71,7 @@ class DescribedRule:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTrace:
-    """One evaluation: its result and everything that led to it. `variant` is empty if the flag has none."""
+    """An evaluation and everything that led to it. `variant` is empty if the flag has none."""
 
     is_enabled: bool
     decision: str
@@ -151,7 +148,7 @@ def _title(rule: Trace) -> str:
 
 
 def _assignment(assignment: Trace) -> str:
-    """Say whether the user takes part in the experiment, and why they see this variant."""
+    """Return whether the user takes part in the experiment, and why they see this variant."""
     variant = assignment["variant"]
     if assignment.get("reason") == "forced":
         return f"{_EXCLUSIONS['forced']}, so they see {variant} and do not count in the results."
@@ -183,7 +180,7 @@ def _verdict(rule: Trace, tone: str, served: int | None, reason: str) -> str:
 
 
 def _mismatch(rule: Trace) -> str:
-    """Say why the rule does not match: where it is off, or by the clock, it matches nobody."""
+    """Return why the rule does not match. A rule that is off or not in force matches nobody."""
     for step in rule.get("assignment", rule)["steps"]:
         if step["test"] == "enabled" and not step["passed"]:
             return "is off"
@@ -207,11 +204,9 @@ def _switch(step: Trace) -> DescribedStep:
 
 
 def _schedule(step: Trace) -> DescribedStep:
-    bounds = [
-        f"{word} {_moment(step[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in step
-    ]
+    bounds = [f"{word} {_time(step[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in step]
     return DescribedStep(
-        f"The rule is scheduled {' '.join(bounds)}", f"it is {_moment(step['now'][:19])}", step["passed"]
+        f"The rule is scheduled {' '.join(bounds)}", f"it is {_time(step['now'][:19])}", step["passed"]
     )
 
 
@@ -235,7 +230,7 @@ def _membership(segment: Trace) -> str:
 
 
 def _members(segment: Trace) -> Iterator[DescribedStep]:
-    """Yield the conditions of a segment, unless its list of users decides."""
+    """Yield the conditions of a segment, unless the user is listed."""
     if not segment.get("isListed"):
         yield from (_step(condition) for condition in segment.get("conditions", ()))
 
@@ -284,8 +279,8 @@ _STEPS = {
 }
 
 
-def _moment(timestamp: str) -> str:
-    return describe_moment(parse_timestamp(timestamp))
+def _time(timestamp: str) -> str:
+    return describe_time(parse_timestamp(timestamp))
 
 
 def _json(value: object) -> str:

@@ -1,6 +1,6 @@
 """Explain an evaluation: run the evaluator and record each of its steps.
 
-Nothing is decided here. Each step is found out by the same test that an evaluation runs.
+Nothing is decided here. Each step runs the test that an evaluation runs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MAX_SHOWN_LENGTH = 300
 
 
 def explain(flag: Flag, context: Context) -> Trace:
-    """Return what `evaluate` answers, with every test of every rule that led to it.
+    """Return what `evaluate` returns, with every test of every rule.
 
-    At most one rule has `is_served`. Another rule that `matches` was not reached. The conditions of
-    a segment are explained only where the segment first appears.
+    At most one rule has `is_served`. Other rules that match were not reached. A segment's conditions are explained
+    where it first appears.
     """
     tracer = _Tracer(context)
     reached: list[Rule] = []
@@ -66,7 +66,7 @@ def _explain_prerequisite(prerequisite: Prerequisite, context: Context) -> answe
 
 @dataclass(slots=True)
 class _Tracer:
-    """The user of the evaluation, and the segments whose conditions have been explained."""
+    """The user, and the segments that were explained already."""
 
     context: Context
     segments: set[str] = field(default_factory=set)
@@ -127,8 +127,8 @@ def _(step: Switch, tracer: _Tracer) -> answers.EnabledStep:
 @_explain_step.register
 def _(step: Schedule, tracer: _Tracer) -> answers.ScheduleStep:
     return answers.ScheduleStep(
-        start_at=_moment(step.start),
-        end_at=_moment(step.end),
+        start_at=_timestamp(step.start),
+        end_at=_timestamp(step.end),
         now=format_timestamp(tracer.context.now),
         passed=step.test(tracer.context),
     )
@@ -149,7 +149,7 @@ def _(step: Membership, tracer: _Tracer) -> answers.SegmentStep:
 def _explain_condition(step: Condition, tracer: _Tracer) -> answers.ConditionStep:
     source, context = step.source, tracer.context
     asks_for_segment = source["operator"] == "inSegment"
-    # A missing attribute is left out, since null is a value that a caller may send.
+    # A missing attribute is left out, because callers may send null as a value.
     actual = UNSET if asks_for_segment else compile_reader(source["attribute"], UNSET)(context)
     segment = answers.ExplainedSegment(**_explain_segment(source["value"], tracer)) if asks_for_segment else UNSET
     return answers.ConditionStep(
@@ -194,14 +194,13 @@ def _(step: Range, tracer: _Tracer) -> answers.RangeStep:
 
 
 def _explain_segment(key: str, tracer: _Tracer) -> dict[str, Any]:
-    """Return the fields of a segment that a rule or a condition asks for."""
     context = tracer.context
     segment = context.configuration.segments.get(key)
     fields: dict[str, Any] = {"segment": key, "is_member": is_member(key, context)}
     if segment is None:
         return {**fields, "exists": False}
     fields["is_listed"] = context.user_id in segment.user_ids
-    if key not in tracer.segments:  # or a segment that many ask for would be repeated, more at every level
+    if key not in tracer.segments:  # otherwise nested segments would be repeated at every level
         tracer.segments.add(key)
         fields["conditions"] = [_explain_step(step, tracer) for step in segment.steps]
     return fields
@@ -211,12 +210,12 @@ def _percent(buckets: int) -> float:
     return buckets * 100 / BUCKETS
 
 
-def _moment(moment: datetime | None) -> str | UnsetType:
-    return UNSET if moment is None else format_timestamp(moment)
+def _timestamp(time: datetime | None) -> str | UnsetType:
+    return UNSET if time is None else format_timestamp(time)
 
 
 def _shorten(value: object) -> object:
-    """Return a value or, if it is long, the beginning of its JSON: many conditions may ask for one attribute."""
+    """Return a value, or the beginning of its JSON if it is long: many conditions may read one attribute."""
     if isinstance(value, str) and len(value) < _MAX_SHOWN_LENGTH:
         return value
     text = json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,4 @@
-"""What the rules of a flag will do by themselves, in words.
-
-Pure: no page, no database.
-"""
+"""What rules will do without an edit, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _TIMED = frozenset({"startAt", "endAt", "ramp"})
 
 
 def upcoming_steps(rules: Sequence[Rule], now: datetime, until: datetime) -> Iterator[tuple[datetime, str]]:
-    """Yield each moment after `now`, up to `until`, at which a rule matches another share, and what it does then."""
+    """Yield the times after `now`, up to `until`, at which a rule's share changes, with what it does then."""
     for number, rule in enumerate(rules, 1):
         if _changes_by_itself(rule):
             name = rule.get("name") or f"rule {number}"
@@ -28,14 +25,14 @@ def upcoming_steps(rules: Sequence[Rule], now: datetime, until: datetime) -> Ite
 
 
 def next_step(rules: Sequence[Rule], now: datetime) -> datetime | None:
-    """Return the next moment at which a rule matches another share, if there is one."""
+    """Return the next time at which a rule's share changes, if any."""
     return min(
         (period.start for rule in rules if _changes_by_itself(rule) for period in periods(rule, now)[1:]), default=None
     )
 
 
 def _changes_by_itself(rule: Rule) -> bool:
-    """Return whether a rule may have a schedule. Most of thousands of rules have none."""
+    """Return whether a rule may have a schedule. Most rules have none, and there may be thousands."""
     return not rule.keys().isdisjoint(_TIMED) and bool(rule.get("enabled", True))
 
 

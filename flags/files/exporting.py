@@ -46,7 +46,7 @@ def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Docume
     if missing := [key for key in keys if key not in flags_by_key]:
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {', '.join(map(repr, missing))}.")
     environment_keys = sorted(environment.key for environment in environments)
-    flags = [_flag(document, environment_keys) for _, document in flags_by_key.values()]
+    flags = [_flag(as_json, environment_keys) for _, as_json in flags_by_key.values()]
     rows = Segment.objects.order_by("key")
     if keys:
         rows = rows.filter(key__in=_segments_referred_to(flags))
@@ -57,23 +57,23 @@ def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Docume
     }
 
 
-def _flag(document: Document, environment_keys: Sequence[str]) -> Document:
-    states = {key: document["states"].get(key, OFF) for key in environment_keys}
+def _flag(as_json: Document, environment_keys: Sequence[str]) -> Document:
+    states = {key: as_json["states"].get(key, OFF) for key in environment_keys}
     states = {key: {**state, "rules": own_rules(state["rules"])} for key, state in states.items()}
     return {
-        **_present(document, _OF_FLAG),
-        **({"archived": True} if "archivedAt" in document else {}),
+        **_present(as_json, _OF_FLAG),
+        **({"archived": True} if "archivedAt" in as_json else {}),
         "environments": {key: _present(state, ("enabled", "rules")) for key, state in states.items()},
     }
 
 
-def _segment(document: Document) -> Document:
-    return _present(document, _OF_SEGMENT)
+def _segment(as_json: Document) -> Document:
+    return _present(as_json, _OF_SEGMENT)
 
 
-def _present(document: Document, names: Sequence[str]) -> Document:
+def _present(as_json: Document, names: Sequence[str]) -> Document:
     """Return the properties with these names that are not empty."""
-    return {name: _in_order(name, document[name]) for name in names if document.get(name) not in (None, "", [])}
+    return {name: _in_order(name, as_json[name]) for name in names if as_json.get(name) not in (None, "", [])}
 
 
 def _in_order(name: str, value: Any) -> Any:

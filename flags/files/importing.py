@@ -26,8 +26,8 @@ from flags.validation.shapes import (
     check_distinct,
     check_key,
     check_keys,
-    check_moment,
     check_object,
+    check_timestamp,
 )
 
 MAX_BYTES = 20 * 1024 * 1024
@@ -135,7 +135,7 @@ def _check_states(value: object, field: str) -> Iterator[Detail]:
         yield from _check_state(state, f"{field}.{key}")
 
 
-# Values that are accepted unchecked here are checked when the entry is made.
+# Values that are not checked here are checked when the entry is made.
 _OF_SEGMENT: Mapping[str, Check] = {
     "key": check_key,
     "description": _check_string,
@@ -147,7 +147,7 @@ _OF_FLAG: Mapping[str, Check] = {
     "description": _check_string,
     **dict.fromkeys((flag_property.name for flag_property in PROPERTIES.values()), _take_any),
     "owner": _check_string,
-    "expiresAt": check_moment,
+    "expiresAt": check_timestamp,
     "clientVisible": check_boolean,
     "archived": check_boolean,
     "environments": _check_states,
@@ -255,7 +255,7 @@ def _string(sent: Mapping[str, Any], name: str) -> str:
 
 def _moment(sent: Mapping[str, Any]) -> datetime | None:
     value = sent.get("expiresAt")
-    if not isinstance(value, str) or list(check_moment(value, "")):
+    if not isinstance(value, str) or list(check_timestamp(value, "")):
         return None
     return parse_timestamp(value)
 

@@ -106,7 +106,7 @@ def parse(text: str, form: str) -> Text:
     """Parse a text in the form `yaml` or `json`. Raises UnreadableText."""
     if form == "yaml":
         return _build(_yaml_events(text))
-    # The standard library is much faster, but it knows no lines.
+    # The standard library is much faster, but does not report lines.
     try:
         value = json.loads(text, object_pairs_hook=_require_distinct_names)
         _require_sound(value)
@@ -174,7 +174,7 @@ def _json_events(text: str) -> Iterator[_Event]:
         problem = f"{error.msg[0].lower()}{error.msg[1:]}"
         raise UnreadableText(Defect(error.lineno, f"This is not valid JSON: {problem}.")) from error
     except RecursionError:
-        pass  # the builder stops at a much smaller depth
+        pass  # the builder refuses the depth
     line, end = 1, 0
     for match in _json_part.finditer(text):
         line += text.count("\n", end, match.start())
@@ -293,7 +293,7 @@ def _write_yaml(value: Any) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     stream = StringIO()
     yaml.emit(_events(value), stream)
-    return stream.getvalue().removesuffix("...\n")  # which ends a document that is a single scalar
+    return stream.getvalue().removesuffix("...\n")  # the end of a document that is a single scalar
 
 
 def _events(value: Any) -> Iterator[Event]:

@@ -46,8 +46,8 @@ def _differences(before: Document, after: Document) -> Iterator[str]:
             yield f"{key} {_line(difference)}"
 
 
-def _common(document: Document) -> Document:
-    return {name: value for name, value in document.items() if name not in _OMITTED and value not in ("", [])}
+def _common(as_json: Document) -> Document:
+    return {name: value for name, value in as_json.items() if name not in _OMITTED and value not in ("", [])}
 
 
 def _line(difference: Mapping[str, Any]) -> str:

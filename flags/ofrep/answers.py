@@ -1,4 +1,4 @@
-"""The answers of OFREP: evaluations and failures as the protocol writes them, with their descriptions."""
+"""The answers of OFREP: evaluations and failures in the protocol's form."""
 
 from __future__ import annotations
 
@@ -130,18 +130,17 @@ class OfrepEvaluations(Answer):
 
 
 class Facts(NamedTuple):
-    """What the metadata of all evaluations of a request have in common."""
+    """What the metadata of all evaluations of a request share."""
 
     environment: str
     revision: int | UnsetType = UNSET
 
 
 def answer_flag(flag: Flag, context: Context, facts: Facts, *, shows_rules: bool) -> OfrepEvaluation:
-    """Return what a flag is for the user, and remember it in the context.
+    """Return what a flag is for the user, and store it in the context.
 
-    With `shows_rules`, the metadata name the rule that matched.
-
-    Raises TargetingKeyMissing if only the hash of a user id could decide, and there is no user id.
+    With `shows_rules`, metadata name the rule that matched. Raises TargetingKeyMissing if the answer depends on the
+    hash of a user id, and there is no user id.
     """
     evaluation, rule = resolve(flag, context)
     context.evaluations[flag.key] = evaluation
@@ -176,7 +175,6 @@ def answer_flags(
 
 
 def answer_missing_key(key: str) -> OfrepFlagFailure:
-    """Return the failure of a flag that cannot be evaluated without a targeting key."""
     details = (
         "This flag is on for a share of the users; send a `targetingKey`, which decides whether the user is in it."
     )
@@ -184,8 +182,7 @@ def answer_missing_key(key: str) -> OfrepFlagFailure:
 
 
 def answer_failure(key: str, code: FailureCode, details: str) -> OfrepFlagFailure:
-    """Return the failure of a flag."""
-    # The client for Java reads the metadata before all else, so it must be there.
+    # The Java client reads the metadata first, so it must not be missing.
     return OfrepFlagFailure(key=key, error_code=code.value, error_details=details, metadata=_NO_METADATA)
 
 

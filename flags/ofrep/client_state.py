@@ -1,4 +1,4 @@
-"""What a client of OFREP already has: the entity tag of its last answer, and the event stream that it listens to."""
+"""What an OFREP client already has: the entity tag of its last answer, and its event stream."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from flags.ofrep.answers import OfrepEventStream
 
 
 def etag(secret: str, *parts: object) -> str:
-    """Return a strong entity tag, in quotes, of everything that an answer depends on: JSON values or moments.
+    """Return a strong entity tag, in quotes, of everything that an answer depends on.
 
-    With it, a request is answered 304 without evaluating any flag.
+    With it, a request is answered 304 without an evaluation.
     """
-    # The hash has a key: from a tag that anybody could compute, guesses would reveal the moments in the rules.
+    # The hash is keyed. Otherwise, the scheduled times in rules could be found by guessing.
     content = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
     return f'"{blake2b(content, digest_size=16, key=_key(secret)).hexdigest()}"'
 
@@ -49,9 +49,9 @@ _revision = re.compile(r'(?:W/)?"?(\d{1,18})(?:\.\d+)?"?', re.ASCII)
 
 
 def origin(request: HttpRequest) -> str | None:
-    """Return the address at which the sender of a request can reach the server of event streams, or None.
+    """Return the address of the server of event streams, as the sender of a request can reach it, or None.
 
-    It is the same host with another port. Behind a proxy that ends TLS, STREAM_URL must say where streams are.
+    It is the host of the request with another port. Behind a proxy that ends TLS, STREAM_URL must be set.
     """
     if settings.STREAM_URL:
         return str(settings.STREAM_URL).rstrip("/")
@@ -63,10 +63,10 @@ def origin(request: HttpRequest) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The stream that a caller may open: that of an environment, with the key that the caller used.
+    """The event stream that an answer offers to its caller.
 
-    `revision` is that of the caller's first answer with this address. Without it, the stream could only guess whether
-    a new page has missed a change. Later answers repeat it, because a client that gets another address reconnects.
+    `revision` is that of the caller's first answer with this address. Without it, the stream could not tell whether a
+    new page has missed a change. Later answers repeat it, because clients reconnect when the address changes.
     """
 
     origin: str
@@ -81,11 +81,11 @@ class Offer:
         return [OfrepEventStream(type="sse", url=url, inactivity_delay=INACTIVITY_DELAY_SECONDS)]
 
     def identity(self, now: datetime) -> list[Any]:
-        """Return what must stay the same for a client to keep its last answer, whose token is still valid then."""
+        """Return what must not change for a client to keep its last answer, whose token is then still valid."""
         return [self.origin, self.key_id, tokens.period(now), tokens.issuer(), self.revision]
 
     def mark(self, tag: str, now: datetime) -> str:
-        """Return an entity tag from which `offered_revision` reads the revision."""
+        """Return the entity tag with the revision, which `offered_revision` reads."""
         return f'{tag[:-1]}-{tokens.period(now)}-{self.revision}"'
 
 
@@ -93,12 +93,12 @@ _marked = re.compile(r'\s*(?:W/)?"[0-9a-f]+-(\d{1,10})-(\d{1,18})"\s*', re.ASCII
 
 
 def offered_revision(if_none_match: str | None, now: datetime) -> int | None:
-    """Return the revision in the address that the client got with its last answer, if that address is still offered."""
+    """Return the revision that the client's last answer offered, if its address is still offered."""
     found = _marked.fullmatch(if_none_match or "")
     return int(found[2]) if found and int(found[1]) == tokens.period(now) else None
 
 
 def newest_revision(values: Iterable[str]) -> int:
-    """Return the newest revision in the tags that a client repeats from its event stream, or 0."""
+    """Return the newest revision in tags that a client repeats from its event stream, or 0."""
     matches = (_revision.fullmatch(value.strip()) for value in values)
     return max((int(match[1]) for match in matches if match), default=0)

@@ -1,6 +1,6 @@
-"""Evaluating flags for a request of OFREP, by the views and by the fast lane.
+"""Evaluate flags for a request of OFREP, in the views and in the fast lane.
 
-Evaluations do not read the database, except for users of flags that an experiment drives.
+Only flags that an experiment drives need the database, for the user's stored variant.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def context_of(body: object, caller: Caller, now: datetime) -> Context:
 
 
 def evaluate_one(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluation:
-    """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
+    """Evaluate a flag for a user, count the evaluation, and record the exposure to an experiment, if any.
 
     Raises DomainError `flag_not_found`, or TargetingKeyMissing.
     """
@@ -74,7 +74,7 @@ def _evaluate(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluatio
 
 
 class EvaluationOfAll:
-    """The evaluation of all flags for a user: its entity tag, which needs no evaluation, and its answer."""
+    """The evaluation of all flags for a user. Its entity tag is known before anything is evaluated."""
 
     def __init__(self, context: Context, caller: Caller, offer: Offer | None) -> None:
         self._context, self._caller, self._offer = context, caller, offer
@@ -98,11 +98,11 @@ class EvaluationOfAll:
         return tag if self._offer is None else self._offer.mark(tag, context.now)
 
     def answer(self) -> OfrepEvaluations:
-        """Evaluate the flags, and count that."""
+        """Evaluate the flags and count the evaluations."""
         context, environment = self._context, self._caller.environment
         known = snapshot.flags_for(self._caller.scope, context.configuration)
         flags = _flags_to_evaluate(known, context.attributes)
-        # Without the revision: clients compare entries to find the flags that changed, and it would change them all.
+        # Without the revision, because clients compare entries to find changed flags.
         answers = answer_flags(flags, context, Facts(environment.key), shows_rules=_shows_rules(self._caller))
         counting.count(environment, context)
         return OfrepEvaluations(
@@ -113,7 +113,7 @@ class EvaluationOfAll:
 
 
 def offer_to(caller: Caller, request: HttpRequest, context: Context, if_none_match: str | None) -> Offer | None:
-    """Return the event stream that the sender of a request may open, or None if there is none."""
+    """Return the event stream to offer to the sender of a request, or None."""
     origin = client_state.origin(request)
     if origin is None:
         return None
@@ -123,7 +123,7 @@ def offer_to(caller: Caller, request: HttpRequest, context: Context, if_none_mat
 
 
 def _shows_rules(caller: Caller) -> bool:
-    """Keys of scope `client` ship inside apps, whose users must not read the rules."""
+    """Return False for keys of scope `client`: they are inside apps, whose users must not read the rules."""
     return caller.scope is not Scope.CLIENT
 
 
@@ -160,11 +160,10 @@ def answer_evaluate_all(call: Call) -> Reply:
 
 
 def read_user(body: object) -> tuple[str, dict[str, Any]]:
-    """Return the user id and the attributes. The id of a user without a targeting key is empty.
+    """Return the user id, which may be empty, and the attributes.
 
-    Other properties of the body are ignored, since later versions of the protocol may add some.
-
-    Raises DomainError if the body is not an object, and ValidationFailed if the context is not acceptable.
+    Unknown fields of the body are ignored, because later versions of the protocol may add some. Raises DomainError if
+    the body is not an object, and ValidationFailed if the context is invalid.
     """
     if not isinstance(body, dict):
         raise DomainError(ErrorCode.MALFORMED_JSON, 'Send an object such as {"context": {"targetingKey": "user-17"}}.')
@@ -184,8 +183,8 @@ def read_user(body: object) -> tuple[str, dict[str, Any]]:
 def read_filter(attributes: Attributes) -> list[str] | None:
     """Return the keys of the flags to evaluate, or None for all flags.
 
-    The protocol has no place for a filter but the context, where `flags` may also be an attribute of the application.
-    So a value that is not a list of keys is not a filter.
+    The protocol has no field for a filter. `flags` in the context may also be an attribute of the application, so a
+    value that is not a list of keys is no filter.
     """
     keys = attributes.get(FILTER)
     if isinstance(keys, list) and keys and all(isinstance(key, str) for key in keys):

@@ -1,4 +1,4 @@
-"""How the OpenAPI document describes the operations of OFREP 0.3, as far as the service implements it."""
+"""OFREP 0.3 in the OpenAPI document, as far as the service implements it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _MALFORMED = (FailureCode.PARSE_ERROR, FailureCode.INVALID_CONTEXT, FailureCode.
 
 
 def _failure(codes: Sequence[FailureCode], *, of_a_flag: bool) -> Schema:
-    """Return the schema of a failure with one of these codes, which has the form of `OfrepFlagFailure`."""
+    """Return the schema of a failure with one of these codes."""
     failure: Schema = {
         "errorCode": {"type": "string", "enum": [code.value for code in codes], "description": "Switch on this."},
         "errorDetails": {"type": "string", "description": "For people: what went wrong and what to do."},
@@ -91,7 +91,7 @@ def _example(schema: Any, description: str, example: dict[str, Any]) -> OpenApiR
 
 
 def _failures(*codes: FailureCode, of_a_flag: bool) -> dict[int, OpenApiResponse]:
-    """Return the failures of both operations by status; those of one flag name it."""
+    """Return the failures of an operation by status. Failures of a single flag name it."""
 
     def example(code: str, details: str) -> dict[str, Any]:
         of_flag = {"key": "new-checkout", "metadata": {}} if of_a_flag else {}

@@ -1,6 +1,6 @@
-"""The ASGI application of the event streams: admission, and the response, which stays open.
+"""The ASGI application of the event streams. It runs in its own process.
 
-Addresses and messages of exceptions are not logged here, since they may contain a token.
+Addresses and messages of exceptions are not logged, since they may contain a token.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _path = re.compile(r"/ofrep/v1/streams/([^/]+)")
 _revision = re.compile(rb'"?(\d{1,18})"?')
 _SECONDS_TO_CATCH_UP = 0.25
-"""This process may learn of a change, such as a new API key, a little later than the worker that made it."""
+"""This process may learn of a new API key a little later than the worker that created it."""
 
 
 class Application:
@@ -104,7 +104,7 @@ async def _admit(hub: Hub, environment: str, query: bytes) -> Ticket:
 
 
 def _last_revision(headers: dict[bytes, bytes], query: bytes) -> int | None:
-    """Return the last revision that the client received on a stream or, before that, with its first answer."""
+    """Return the last revision that the client received, on a stream or with its first answer."""
     [offered] = parse_qs(query.decode("latin-1")).get("revision", [""])[-1:]
     found = (_revision.fullmatch(text) for text in (headers.get(b"last-event-id", b""), offered.encode()))
     return next((int(revision[1]) for revision in found if revision), None)
@@ -116,8 +116,8 @@ async def _stream(hub: Hub, listener: Listener, receive: Receive, send: Send, sh
         headers = [
             (b"content-type", b"text/event-stream"),
             (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),  # nginx would hold messages back
-            (b"connection", b"close"),  # the client sends no other request on it
+            (b"x-accel-buffering", b"no"),  # keeps nginx from buffering
+            (b"connection", b"close"),  # the connection has no other request
             *shared,
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

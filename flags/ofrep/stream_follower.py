@@ -33,34 +33,31 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The status of every environment by its key, and the environment of every live API key by the key's id."""
+    """The status of every environment by key, and the environment key of every live API key by its id."""
 
     environments: Mapping[str, EnvironmentStatus]
     environment_of_key: Mapping[str, str]
 
     def admits(self, key_id: str, environment: str) -> bool:
-        """Return whether the bearer of a key may listen to an environment.
-
-        An empty id stands for a caller whose token was issued without a key.
-        """
+        """Return whether an API key may listen to an environment. Tokens issued without a key have an empty id."""
         return environment in self.environments and (not key_id or self.environment_of_key.get(key_id) == environment)
 
 
 class Follower:
-    """Checks the configuration continually, and publishes each status that differs from the last."""
+    """Watches the configuration, and publishes each new status."""
 
     def __init__(self, publish: Callable[[Status], None]) -> None:
         self._publish = publish
         self._published: Status | None = None
         self._seen: tuple[object, ...] = ()
         self._due = _FIRST
-        self._moments: dict[int, datetime] = {}
+        self._commit_times: dict[int, datetime] = {}
 
     def start(self) -> None:
         threading.Thread(target=self._follow, name="stream-follower", daemon=True).start()
 
     def _follow(self) -> None:
-        # Otherwise the event loop would stand still while a large change is applied.
+        # Otherwise, a large change would block the event loop.
         snapshot.start_yielding_cpu()
         failures = 0
         while True:
@@ -73,10 +70,9 @@ class Follower:
                     time.sleep(_SECONDS_BETWEEN_LOOKS)
                 signal_file.reopen_if_replaced()
                 snapshot.look()  # a worker may have applied a change of another host together with one of this host
-            except Exception as error:  # any error at all: without this thread no stream gets another message
+            except Exception as error:  # any error: without this thread no stream gets a message
                 failures += 1
-                # An idle connection may be closed while the database works. The first failure is
-                # therefore not logged.
+                # An idle connection may have been closed, so the first failure is not logged.
                 connection.close()
                 if failures == 2:
                     logger.warning("Event streams cannot follow changes, and keep trying: %r", error)
@@ -84,7 +80,7 @@ class Follower:
                     time.sleep(_SECONDS_BETWEEN_TRIES)
 
     def look(self, now: datetime) -> None:
-        """Apply what was committed, and publish the status if it differs, also because scheduled moments passed.
+        """Apply committed changes, and publish the status if it differs, which scheduled changes cause too.
 
         Raises OperationalError while the database does not answer.
         """
@@ -96,9 +92,9 @@ class Follower:
             return
         configurations = {key: compiled.state.configurations[key] for key in known.state.by_key}
         keys = [key for key in live_keys.state.values() if key.is_live(now)]
-        moments = self._moments_of({configuration.revision for configuration in configurations.values()})
+        commit_times = self._commit_times_of({configuration.revision for configuration in configurations.values()})
         status = Status(
-            {key: _status_of(configuration, moments, now) for key, configuration in configurations.items()},
+            {key: _status_of(configuration, commit_times, now) for key, configuration in configurations.items()},
             {key.id: key.environment.key for key in keys},
         )
         if status != self._published:
@@ -106,17 +102,19 @@ class Follower:
             self._published = status
         changes = (configuration.schedule.next_change(now) for configuration in configurations.values())
         expiries = (key.expires_at for key in keys)
-        self._seen, self._due = seen, min((moment for moment in chain(changes, expiries) if moment), default=_LAST)
+        self._seen, self._due = seen, min((due for due in chain(changes, expiries) if due), default=_LAST)
 
-    def _moments_of(self, revisions: set[int]) -> Mapping[int, datetime]:
-        """Return when these changes were made. Only those that are not in memory are read."""
-        moments = {revision: at for revision, at in self._moments.items() if revision in revisions}
-        if missing := revisions - moments.keys():
-            moments |= Change.objects.filter(revision__in=missing).values_list("revision", "at")
-        self._moments = moments
-        return moments
+    def _commit_times_of(self, revisions: set[int]) -> Mapping[int, datetime]:
+        """Return when these changes were made. Only unknown ones are read from the database."""
+        commit_times = {
+            revision: changed_at for revision, changed_at in self._commit_times.items() if revision in revisions
+        }
+        if missing := revisions - commit_times.keys():
+            commit_times |= Change.objects.filter(revision__in=missing).values_list("revision", "at")
+        self._commit_times = commit_times
+        return commit_times
 
 
-def _status_of(configuration: Configuration, moments: Mapping[int, datetime], now: datetime) -> EnvironmentStatus:
-    at = moments.get(configuration.revision, datetime.fromtimestamp(0, UTC))  # there may be no change yet
-    return EnvironmentStatus(configuration.revision, at, configuration.schedule.last_change(now))
+def _status_of(configuration: Configuration, commit_times: Mapping[int, datetime], now: datetime) -> EnvironmentStatus:
+    changed_at = commit_times.get(configuration.revision, datetime.fromtimestamp(0, UTC))  # there may be no change yet
+    return EnvironmentStatus(configuration.revision, changed_at, configuration.schedule.last_change(now))

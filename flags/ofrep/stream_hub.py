@@ -1,4 +1,4 @@
-"""The open streams of each environment, and when each gets a message. All of it runs in one event loop."""
+"""The open streams of each environment, and when each gets a message. All code runs in one event loop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flags.ofrep.stream_messages import HEARTBEAT, EnvironmentStatus
 from flags.ofrep.tokens import Ticket
 
 SECONDS_BETWEEN_MESSAGES = 1.0
-"""The minimum for one environment. A burst of changes sends a message at its beginning and one at its end."""
+"""The minimum for an environment. A burst of changes sends a message at its beginning and one at its end."""
 SECONDS_BETWEEN_HEARTBEATS = 15.0
 
 
 class Listener:
-    """One open stream. It keeps only the newest message that was not sent yet, since that one replaces the others."""
+    """One open stream. Of unsent messages it keeps the newest, which replaces the others."""
 
     def __init__(self, ticket: Ticket, last_revision: int | None) -> None:
         self.ticket = ticket
@@ -26,14 +26,13 @@ class Listener:
         self._woken: asyncio.Future[None] | None = None
 
     def send(self, status: EnvironmentStatus, message: bytes) -> None:
-        """Send the message of a status, unless the client knows the status.
+        """Send the message of a status that the client does not know.
 
-        A delayed message may have been sent when the client joined, or a worker's answer may have
-        had it.
+        The client may know it from its answer, or from joining while the message was delayed.
         """
-        moment = status.moment or self._at
-        if status.revision != self._revision or moment > self._at:
-            self._revision, self._at = status.revision, max(moment, self._at)
+        scheduled_at = status.scheduled_at or self._at
+        if status.revision != self._revision or scheduled_at > self._at:
+            self._revision, self._at = status.revision, max(scheduled_at, self._at)
             self._message = message
             self._wake()
 
@@ -42,7 +41,7 @@ class Listener:
         self._wake()
 
     async def next(self) -> bytes | None:
-        """Wait for the next message and return it, or return None when the stream is over."""
+        """Wait for the next message and return it. Return None when the stream ends."""
         if self._message is None and not self._is_over:
             await self._sleep()
         if self._is_over:
@@ -66,7 +65,7 @@ class Listener:
 
 
 class Channel:
-    """One environment: its listeners, and the last status that was published."""
+    """The listeners of an environment, and its last published status."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
@@ -75,7 +74,7 @@ class Channel:
         self._timer: asyncio.TimerHandle | None = None
 
     def publish(self, status: EnvironmentStatus) -> None:
-        """Send a status to all listeners, at once or as soon as the last message is old enough."""
+        """Send a status to all listeners, at once or when the last message is old enough."""
         is_first, self.status = self.status is None, status
         if is_first or self._timer is not None:
             return
@@ -95,7 +94,7 @@ class Channel:
 
 
 class Hub:
-    """All listeners. It admits nobody before the first status is published."""
+    """All listeners. Nobody is admitted before the first status is published."""
 
     def __init__(self) -> None:
         self.status: Status | None = None
@@ -105,7 +104,7 @@ class Hub:
         self._channels: defaultdict[str, Channel] = defaultdict(Channel)
 
     def publish(self, status: Status) -> None:
-        """Send a message to the listeners of each changed environment, and end those whose key is not live any more."""
+        """Send a message to the listeners of changed environments, and end streams whose key is no longer live."""
         before, self.status = self.status, status
         for key, environment in status.environments.items():
             if before is None or before.environments.get(key) != environment:
@@ -117,15 +116,14 @@ class Hub:
         self._is_ready.set()
 
     async def admits(self, ticket: Ticket) -> bool:
-        """Return whether the bearer of a ticket may listen, by the last status published."""
+        """Return whether the bearer of a ticket may listen, by the last published status."""
         await self._is_ready.wait()
         return self.status is None or self.status.admits(ticket.key_id, ticket.environment)
 
     def join(self, ticket: Ticket, *, last_revision: int | None = None) -> Listener:
-        """Add a listener, and send at once what it may have missed since the last revision that it received.
+        """Add a listener, and send at once what the client may have missed since `last_revision`.
 
-        Without a last revision, the listener gets a change that may be younger than the answer with
-        the ticket.
+        Without it, a recent change is sent even if the client's answer was newer.
         """
         listener = Listener(ticket, last_revision)
         channel = self._channels[ticket.environment]
@@ -146,7 +144,7 @@ class Hub:
         metrics.streams.set(self._open)
 
     def close(self) -> None:
-        """End all streams, and every stream that is opened from now on."""
+        """End all streams, and any stream that is opened later."""
         self.is_closed = True
         self._is_ready.set()
         for listener in self._listeners():

@@ -1,7 +1,7 @@
-"""Tokens in the addresses of event streams, which replace the API key: browsers cannot send headers to a stream.
+"""Tokens in the addresses of event streams, which replace API keys, because browsers send no headers to a stream.
 
-A token only reveals that its environment changed, and is valid for 30 to 60 minutes. All tokens issued to one caller
-within half an hour are the same, because a client that gets another address opens its stream again.
+A token reveals only that an environment changed, and is valid for 30 to 60 minutes. All tokens of a caller within a
+period are the same, because clients reconnect when the address changes.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from django.core.signing import BadSignature, Signer
 
 PERIOD = timedelta(minutes=30)
 LIFETIME = 2 * PERIOD
-"""How long a token is valid, from the start of the period in which it was issued."""
+"""From the start of the period in which the token was issued."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SALT = "halyard.stream"
 
 
 class InvalidToken(Exception):
-    """The token is forged, expired, or for another environment. The message says which, without any part of it."""
+    """The token is forged, expired, or for another environment. The message does not repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a token permits: to listen to the changes of an environment.
+    """The permission in a token: to listen to an environment.
 
-    `key_id` is the id of the API key that it was issued for, or "" for callers without one. `since` is the start of
-    the period in which it was issued.
+    `key_id`: the id of the API key, or "" for callers without one.
+    `since`: the start of the period in which the token was issued.
     """
 
     environment: str
@@ -38,12 +38,12 @@ class Ticket:
 
 
 def issue(*, environment: str, key_id: str, now: datetime) -> str:
-    """Return a token. Its characters need no escaping in a URL."""
+    """Return a token that needs no escaping in a URL."""
     return _signer().sign_object([environment, key_id, period(now)])
 
 
 def read(token: str, *, environment: str, now: datetime) -> Ticket:
-    """Return what a token permits. Raises InvalidToken."""
+    """Return the permission in a token. Raises InvalidToken."""
     try:
         content: list[Any] = _signer().unsign_object(token)
     except BadSignature:
@@ -58,12 +58,12 @@ def read(token: str, *, environment: str, now: datetime) -> Ticket:
 
 
 def period(now: datetime) -> int:
-    """Return the number of the period of a moment. A token of this period stays valid for the next one."""
+    """Return the number of the period. Tokens of a period stay valid in the next one."""
     return (now - _EPOCH) // PERIOD
 
 
 def issuer() -> str:
-    """Return a value that changes with SECRET_KEY, as the signatures of all tokens do."""
+    """Return a value that changes with SECRET_KEY."""
     return _signer().signature("")
 
 

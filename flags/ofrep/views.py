@@ -108,7 +108,7 @@ class OfrepViewSet(ApiViewSet):
 
 
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
-    """Return the answer to an exception of a view, with the log entry and the headers of a failure under /v1."""
+    """Return the protocol's answer to an exception, with the log entry and headers of failures under /v1."""
     response = failures.answer_exception(error, context)
     details = response.data["error"]["message"]
     response.data = _failure(failures.as_domain_error(error).code, details, context["kwargs"])

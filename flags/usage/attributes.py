@@ -1,4 +1,4 @@
-"""The attributes of users: their names in rules and segments, and the values that the sample keeps. Pure."""
+"""Attributes of users: the names that rules and segments read, and the values that the sample keeps. Pure."""
 
 from __future__ import annotations
 
@@ -11,45 +11,43 @@ from flags.engine.conditions import USER_ID, compile_reader
 from flags.engine.types import Attributes, Context, Flag, Segment
 
 MAX_VALUE_BYTES = 1_000
-"""The sample leaves out values that are longer, as JSON."""
+"""The sample leaves out longer values, as JSON."""
 MAX_BYTES = 8_000
-"""The sample keeps at most this many bytes of JSON for a user."""
+"""The limit of all values of a user, as JSON."""
 
 
-def names_of_document(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names that a rule, a segment or an experiment reads."""
-    for condition in document.get("conditions", ()):
+def attributes_in(source: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the attribute names that a rule, a segment or an experiment reads."""
+    for condition in source.get("conditions", ()):
         if "attribute" in condition:
             yield condition["attribute"]
-    if "bucketBy" in document:
-        yield document["bucketBy"]
+    if "bucketBy" in source:
+        yield source["bucketBy"]
 
 
-def names_read(flags: Iterable[Flag], segments: Mapping[str, Segment]) -> set[str]:
-    """Return the names that these flags read, also by the segments that they use."""
-    documents = [rule.source for flag in flags for rule in flag.rules]
+def attributes_read(flags: Iterable[Flag], segments: Mapping[str, Segment]) -> set[str]:
+    """Return the attribute names that these flags read, directly or through segments."""
+    sources = [rule.source for flag in flags for rule in flag.rules]
     names, used = set[str](), set[str]()
-    while documents:
-        document = documents.pop()
-        names.update(names_of_document(document))
-        for key in set(_segments_of(document)) - used:
+    while sources:
+        source = sources.pop()
+        names.update(attributes_in(source))
+        for key in set(_segments_of(source)) - used:
             used.add(key)
             if key in segments:
-                documents.append(segments[key].source)
+                sources.append(segments[key].source)
     return names - {USER_ID}
 
 
-def _segments_of(document: Mapping[str, Any]) -> Iterator[str]:
-    if "segment" in document:
-        yield document["segment"]
-    for condition in document.get("conditions", ()):
+def _segments_of(source: Mapping[str, Any]) -> Iterator[str]:
+    if "segment" in source:
+        yield source["segment"]
+    for condition in source.get("conditions", ()):
         if condition["operator"] == "inSegment":
             yield condition["value"]
 
 
 class Reader(NamedTuple):
-    """Reads the attributes with certain names."""
-
     names: frozenset[str]
     read: Mapping[str, Callable[[Context], object]]
 
@@ -58,13 +56,13 @@ class Reader(NamedTuple):
         return cls(names, {name: compile_reader(name) for name in sorted(names)})
 
     def values(self, context: Context) -> dict[str, Any]:
-        """Return the values that the user has, within the limits, by the names that conditions use."""
+        """Return the user's values within the limits, by the names that conditions use."""
         values = ((name, read(context)) for name, read in self.read.items())
         return within_limits({name: value for name, value in values if value is not None})
 
 
 def within_limits(attributes: Attributes) -> dict[str, Any]:
-    """Return the attributes without values that are too long, and without those that make too much together."""
+    """Return the attributes without values that exceed a limit."""
     kept: dict[str, Any] = {}
     size = 0
     for name, value in attributes.items():

@@ -1,4 +1,4 @@
-"""Compare two configurations for the users of a sample: how many of them would see something else. Pure."""
+"""Compare two configurations for a sample of users: how many of them would see something else. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from datetime import datetime
 
 from flags.engine.evaluation import evaluate_prerequisite, resolve
 from flags.engine.types import Configuration, Context, Evaluation, Prerequisite
-from flags.usage.attributes import names_read
+from flags.usage.attributes import attributes_read
 from flags.usage.sample import Sample, User
 
 MAX_EXAMPLES = 10
 
 Assigned = Mapping[str, Mapping[str, str]]
-"""The stored variants of users, by user id and by the key of the experiment."""
+"""Stored variants by user id and experiment key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A user who would see something else in a flag, before and after the change.
-
-    None stands for a flag that does not exist.
-    """
+    """A user who would see something else in a flag. None stands for a flag that does not exist."""
 
     user_id: str
     flag: str
@@ -34,11 +31,13 @@ class Example:
 class Preview:
     """How many users of a sample would see something else.
 
-    `users` is the number of users in the sample, seen since `since`. Of these, `changed` would see
-    something else, and `outsiders` of them were in no experiment, and are no testers. For `lost` of
-    them, a flag that is on would be off. `all_users` is the estimated number of users of that time.
-    `examples` are those at the lowest positions. `unknown_attributes` are names that the new rules of
-    the flags read, and that no user of the sample has.
+    `users`: the size of the sample, seen since `since`.
+    `changed`: users who would see something else.
+    `lost`: changed users for whom a flag goes off.
+    `outsiders`: changed users who are in no experiment and no testers.
+    `all_users`: the estimated number of all users since `since`.
+    `examples`: changed users at the lowest positions.
+    `unknown_attributes`: names that the new rules read and no user of the sample has.
     """
 
     users: int
@@ -52,7 +51,7 @@ class Preview:
 
     @property
     def share(self) -> float:
-        """The share of users who would see something else, from 0 to 1."""
+        """The share of changed users, from 0 to 1."""
         return self.changed / self.users
 
 
@@ -67,10 +66,10 @@ def compare(
     members: Configuration | None = None,
     testers: Collection[str] = (),
 ) -> Preview:
-    """Return how many users of the sample see something else in any of the flags after the change.
+    """Return how many users of the sample would see something else in any of the flags.
 
-    A user sees the variant, its value, and whether the flag is on. All configurations are evaluated
-    at the same time. `members` says who is in an experiment; by default, that is `before`.
+    A user sees the variant, its value, and whether the flag is on. `members` is the configuration that decides who is
+    in an experiment, by default `before`.
     """
     examples: list[Example] = []
     changed = lost = outsiders = 0
@@ -86,7 +85,7 @@ def compare(
             outsiders += user.user_id not in testers and _is_outside(_evaluate(example.flag, own))
             if len(examples) < MAX_EXAMPLES:
                 examples.append(example)
-    read = names_read((after.flags[key] for key in flags if key in after.flags), after.segments)
+    read = attributes_read((after.flags[key] for key in flags if key in after.flags), after.segments)
     unknown = read.difference(*(user.attributes for user in sample.users))
     return Preview(
         users=len(sample.users),
@@ -103,7 +102,7 @@ def compare(
 def count_by_rule(
     sample: Sample, configuration: Configuration, key: str, *, now: datetime, assigned: Assigned | None = None
 ) -> list[int]:
-    """Return how many users of the sample each rule of a flag decides, in the order of the rules."""
+    """Return the number of users whom each rule of a flag decides."""
     flag = configuration.flags[key]
     counts = [0] * len(flag.rules)
     for user in sample.users:
@@ -122,7 +121,7 @@ def count_on(
     now: datetime,
     assigned: Assigned | None = None,
 ) -> list[int]:
-    """Return for each of these flags for how many users of the sample it is on."""
+    """Return for each flag the number of users for whom it is on."""
     counts = [0] * len(keys)
     for user in sample.users:
         context = Context(*user, configuration, now, assigned=(assigned or {}).get(user.user_id, {}))

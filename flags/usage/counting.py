@@ -18,10 +18,10 @@ from flags.usage import recent_users
 HOUR = timedelta(hours=1)
 
 _BATCH_SIZE = 32
-"""The number of requests that are counted together."""
+"""Requests that are counted together."""
 
 Counts = defaultdict[int, defaultdict[str, defaultdict[str, int]]]
-"""Counts by the id of an environment, the key of a flag, and the outcome."""
+"""Counts by environment id, flag key and outcome."""
 
 
 class Tally:
@@ -34,7 +34,7 @@ class Tally:
         self._open(datetime.min.replace(tzinfo=UTC))
 
     def add(self, environment_id: int, evaluations: Mapping[str, Evaluation], now: datetime) -> None:
-        """Count the evaluations of one request. The caller must not change them afterwards."""
+        """Count the evaluations of a request. The caller must not change them afterwards."""
         with self._lock:  # once a request, whatever its number of flags
             if not self._start <= now < self._end:
                 self._open(hour_of(now))

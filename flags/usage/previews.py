@@ -1,4 +1,4 @@
-"""Read the sample of an environment, and preview a change with it."""
+"""Preview changes of flags for the recent users of an environment."""
 
 from __future__ import annotations
 
@@ -24,29 +24,26 @@ from flags.usage.sources import stored_variants
 
 _MIN_USERS = 200
 _MAX_PAIRS = 20_000
-"""Users and flags that are evaluated before and after a change. It takes less than a second."""
+"""Pairs of user and flag that are evaluated before and after a change, in less than a second."""
 _MAX_SECONDS = 1.0
 
 
 class NoSample(ExplainedEnum):
-    """Why there is no sample to read."""
+    """Why there is no sample."""
 
     OFF = "off", "No recent users are kept, because the setting RECENT_USERS is off."
     EMPTY = "empty", "No recent users are known yet; they are collected as flags are evaluated."
 
 
 def read_sample(environment: Environment, now: datetime, within: timedelta = PERIOD) -> Sample | NoSample:
-    """Return the users of the sample of an environment who were seen `within` this time, or why there are none.
-
-    It is at most the period of the sample.
-    """
+    """Return the users of the sample who were seen `within` this time, at most seven days."""
     if not settings.RECENT_USERS:
         return NoSample.OFF
     sampling = RecentUserSampling.objects.filter(environment=environment).first()
     if sampling is None:
         return NoSample.EMPTY
     start, limit = now - within, complete_limit(sampling, now)
-    # Also users seen before `since`, by a worker that stored them a little later than another one.
+    # Includes users seen just before `since`, whom another worker stored later.
     rows = RecentUser.objects.filter(environment=environment, position__lt=limit, seen_at__gte=start)
     users = [User(*row) for row in rows.order_by("position", "user_id").values_list("user_id", "attributes")]
     return Sample(users, max(sampling.since, start), limit / POSITIONS) if users else NoSample.EMPTY
@@ -67,18 +64,19 @@ def preview_changes(
     members: Document | None = None,
     testers: Collection[str] = (),
 ) -> list[Preview] | NoSample:
-    """Return for each changed flag, from its document, how many recent users would see something else in it.
+    """Preview each changed flag. The changes are alternatives: each is compared with the current flags.
 
-    The changes are alternatives: each is compared with the flags as they are. Users keep their stored
-    variants of the experiments that decide the flags. `members` is the document of the flag that says
-    who is in an experiment, by default the flag as it is. All others are outsiders, except `testers`,
-    who are given by their ids. If nothing is known, the reason is returned.
+    `changed`: the flags as the engine would read them.
+    `members`: the flag whose rules decide who is in an experiment, by default the current one.
+    `testers`: ids of users who do not count as outsiders.
+
+    Users keep their stored variants.
     """
     sample = read_sample(environment, now)
     if isinstance(sample, NoSample):
         return sample
     before = configuration(environment.key)
-    after = [(document["key"], _with_flag(before, document)) for document in changed]
+    after = [(source["key"], _with_flag(before, source)) for source in changed]
     of_members = before if members is None else _with_flag(before, members)
     states = [(key, own) for key, each in after for own in (before, of_members, each)]
     assigned = stored_variants(environment, {name for key, own in states for name in own.experiments.get(key, ())})
@@ -100,12 +98,9 @@ def preview_changes(
 def preview_together(
     environment: Environment, *, changed: Sequence[Document], now: datetime, within: timedelta
 ) -> Preview | NoSample:
-    """Return how many users seen `within` this time would see something else if all of these flags changed at once.
-
-    The flags are given by their documents.
-    """
+    """Preview all of these changes at once, for users seen `within` this time."""
     before = configuration(environment.key)
-    flags = {document["key"]: compile_flag(document) for document in changed}
+    flags = {source["key"]: compile_flag(source) for source in changed}
     after = Configuration({**before.flags, **flags}, before.segments, before.revision)
     return preview_configuration(environment, after, list(flags), now=now, within=within)
 
@@ -113,9 +108,9 @@ def preview_together(
 def preview_configuration(
     environment: Environment, after: Configuration, keys: Sequence[str], *, now: datetime, within: timedelta = PERIOD
 ) -> Preview | NoSample:
-    """Return how many users seen `within` this time would see something else in these flags with this configuration.
+    """Preview another configuration of these flags, for users seen `within` this time.
 
-    If the flags are many, a part of the sample stands for all of it.
+    If there are many flags, only a part of the sample is evaluated.
     """
     sample = read_sample(environment, now, within)
     if isinstance(sample, NoSample) or not keys:
@@ -130,10 +125,7 @@ def preview_configuration(
 def preview_flag(
     *, key: str, environment: Environment, changes: Mapping[str, Any], now: datetime
 ) -> Preview | NoSample:
-    """Return how many recent users would see something else in a flag after an update of `enabled` and `rules`.
-
-    Nothing is written. Raises what `update_flag` would raise.
-    """
+    """Preview an update of `enabled` and `rules` of a flag. Raises what `update_flag` would raise."""
     after = check_state(key=key, environment=environment, changes=changes)
     previews = preview_changes(environment, changed=[after], now=now)
     return previews if isinstance(previews, NoSample) else previews[0]
@@ -141,7 +133,7 @@ def preview_flag(
 
 @dataclass(frozen=True, slots=True)
 class Audiences:
-    """The users of a sample, and for how many of them each flag is on, by its key."""
+    """For how many users of a sample each flag is on, by key."""
 
     sample: Sample
     on: Mapping[str, int]
@@ -149,9 +141,9 @@ class Audiences:
 
 @dataclass(frozen=True, slots=True)
 class EditPreview:
-    """What an edit of a flag does to the users of a sample, of which `whole` are known.
+    """The preview of an edit. `whole` is the size of the sample, of which only a part may have been evaluated.
 
-    `decided` has for each rule after the edit how many users it decides, or would decide if the flag were on.
+    `decided` has the number of users whom each new rule decides, or would decide if the flag were on.
     """
 
     preview: Preview
@@ -167,15 +159,14 @@ def preview_edit(
     now: datetime,
     clock: Callable[[], float] = time.perf_counter,
 ) -> EditPreview | NoSample:
-    """Return what an edit of any values of a flag would do to recent users. Nothing is written.
+    """Preview an edit of any values of a flag. Nothing is written. Raises what `update_flag` would raise.
 
-    The first users show how long one of them takes, and then only as many are asked as take a second. Raises what
-    `update_flag` would raise.
+    The first users show how long the evaluation takes. Then as many are evaluated as take a second.
     """
-    document = check_state(key=key, environment=environment, changes=changes)
+    source = check_state(key=key, environment=environment, changes=changes)
     before = configuration(environment.key)
-    if_on = _with_flag(before, {**document, "enabled": True})
-    return _preview_edit(key, environment, before, _with_flag(before, document), if_on, now=now, clock=clock)
+    if_on = _with_flag(before, {**source, "enabled": True})
+    return _preview_edit(key, environment, before, _with_flag(before, source), if_on, now=now, clock=clock)
 
 
 def preview_new(
@@ -186,12 +177,12 @@ def preview_new(
     now: datetime,
     clock: Callable[[], float] = time.perf_counter,
 ) -> EditPreview | NoSample:
-    """Return for how many recent users a new flag, once it is on, would be something else than while it is off.
+    """Preview a new flag: what users see once it is on, compared with while it is off.
 
-    Nothing is written. Raises what `create_flag` would raise.
+    Raises what `create_flag` would raise.
     """
-    document, known = check_new(key=key, environment=environment, values=values), configuration(environment.key)
-    off, if_on = (_with_flag(known, {**document, "enabled": enabled}) for enabled in (False, True))
+    source, known = check_new(key=key, environment=environment, values=values), configuration(environment.key)
+    off, if_on = (_with_flag(known, {**source, "enabled": enabled}) for enabled in (False, True))
     return _preview_edit(key, environment, off, if_on, if_on, now=now, clock=clock)
 
 
@@ -224,7 +215,7 @@ def _preview_edit(
 
 
 def audiences(environment: Environment, keys: Sequence[str], *, now: datetime, most_pairs: int) -> Audiences | NoSample:
-    """Return for how many recent users each of these flags is on, from as many users as `most_pairs` allows for."""
+    """Return for how many recent users each flag is on. At most `most_pairs` pairs of user and flag are evaluated."""
     sample = read_sample(environment, now)
     if isinstance(sample, NoSample):
         return sample
@@ -236,7 +227,6 @@ def audiences(environment: Environment, keys: Sequence[str], *, now: datetime, m
     return Audiences(asked, dict(zip(keys, counts, strict=True)))
 
 
-def _with_flag(before: Configuration, document: Document) -> Configuration:
-    """Return a configuration in which one flag is that of the document."""
-    flag = compile_flag(document)
+def _with_flag(before: Configuration, source: Document) -> Configuration:
+    flag = compile_flag(source)
     return Configuration({**before.flags, flag.key: flag}, before.segments, before.revision)

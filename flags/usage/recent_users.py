@@ -19,7 +19,7 @@ from flags.engine.types import Attributes, Configuration, Context
 from flags.snapshot import configuration
 from flags.usage.attributes import Reader
 from flags.usage.sample import MAX_USERS, POSITIONS, position
-from flags.usage.sources import names_in_use
+from flags.usage.sources import attributes_in_use
 
 RENEWED_AFTER = timedelta(hours=1)
 """Each user is recorded once in this time."""
@@ -104,7 +104,7 @@ class RecentUsers:
                 self._record_again(users, now)
 
     def _prepare(self, environment: Environment, now: datetime) -> None:
-        names = names_in_use(environment.key, configuration(environment.key))
+        names = attributes_in_use(environment.key, configuration(environment.key))
         users = self._by_environment.get(environment.key)
         if users is None:
             self._by_environment[environment.key] = EnvironmentUsers(environment, Reader.of(names), now)

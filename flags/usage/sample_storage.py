@@ -33,7 +33,7 @@ MAX_AT_ONCE = 1_000
 FEW = MAX_USERS // 2
 """The limit is raised if the sample has fewer users than this."""
 _WANTED = MAX_USERS * 4 // 5
-"""The number of users that a raised limit should lead to."""
+"""Users that a raised limit should lead to."""
 _BETWEEN_CLEANINGS = timedelta(days=1)
 
 _UNIQUE = ("environment_id", "user_id")
@@ -42,8 +42,6 @@ Row = tuple[int, str, int, Document, datetime]
 
 
 class SampleStorage:
-    """Stores the users that one process has recorded."""
-
     def __init__(self, recent_users: RecentUsers) -> None:
         self._recent_users = recent_users
         self._cleaned_at: datetime | None = None
@@ -129,7 +127,7 @@ def _rows(sampling: RecentUserSampling, seen: Sequence[SeenUser], names: Collect
 
 
 def _bound(sampling: RecentUserSampling, now: datetime) -> None:
-    """Lower the limit if the sample has too many users, and delete those above it."""
+    """Lower the limit if the sample has too many users, and delete users above it."""
     users = RecentUser.objects.filter(environment=sampling.environment_id)
     if users.count() <= MAX_USERS:
         return

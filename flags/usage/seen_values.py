@@ -1,4 +1,4 @@
-"""The attributes that recent users have, with their values, for the suggestions of forms."""
+"""Attributes of recent users with their values, as suggestions in forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from config.models import Environment
 from flags.models import RecentUser
 from flags.snapshot import configuration
 from flags.usage.sample import PERIOD
-from flags.usage.sources import names_in_use
+from flags.usage.sources import attributes_in_use
 
 _MAX_USERS = 1_000
 _MAX_NAMES = 200
@@ -21,13 +21,12 @@ _MAX_LENGTH = 100
 
 
 def seen_values(environment: Environment, now: datetime) -> Mapping[str, Sequence[str]]:
-    """Return the names of attributes that rules read or recent users have, each with its usual values.
+    """Return the attribute names that rules read or recent users have, each with its most frequent values.
 
-    The values are texts, the most frequent one first. Of an attribute with many values, such as an email address, only
-    those that several users share are returned.
+    Of an attribute with many values, such as an email address, only values that several users share are returned.
     """
     counts: dict[str, Counter[str]] = {
-        name: Counter() for name in names_in_use(environment.key, configuration(environment.key))
+        name: Counter() for name in attributes_in_use(environment.key, configuration(environment.key))
     }
     for attributes in _attributes(environment, now):
         for name, value in attributes.items():

@@ -1,4 +1,4 @@
-"""Read the stored counts of a flag: its outcomes by hour or by day, and the hour of its last evaluation."""
+"""Read the stored counts of a flag by hour or day, and the hour of its last evaluation."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from flags.models import Flag, Usage, hour_of
 
 
 class Interval(StrEnum):
-    """The length of the intervals of a series."""
-
     HOUR = "hour"
     DAY = "day"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A variant, or `on` or `off`, and how often a flag was evaluated to it. `share` is from 0 to 1."""
+    """A variant, `on` or `off`, with its number of evaluations. `share` is from 0 to 1."""
 
     key: str
     count: int
@@ -33,11 +31,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class UsageSeries:
-    """The usage of a flag in one environment.
-
-    `series` has the counts by outcome, for each interval in which there are any, by the start of
-    the interval.
-    """
+    """The usage of a flag in one environment. `series` has counts by start of the interval and outcome."""
 
     series: Mapping[datetime, Mapping[str, int]]
     last_hour: datetime | None
@@ -61,9 +55,9 @@ class UsageSeries:
 def read_usage(
     flag: Flag, environment: Environment, *, start: datetime, end: datetime, interval: Interval = Interval.HOUR
 ) -> UsageSeries:
-    """Return the usage from the hour of `start` to the hour of `end`, both included.
+    """Return the usage from the hour of `start` to the hour of `end`, inclusive.
 
-    An earlier flag with the same key does not count.
+    Counts of an earlier flag with the same key are left out.
     """
     rows = Usage.objects.filter(environment=environment, flag_key=flag.key)
     rows = rows.filter(hour__gte=max(hour_of(start), hour_of(flag.created_at)), hour__lte=end)
@@ -81,16 +75,16 @@ def _by_interval(rows: QuerySet[Usage], interval: Interval) -> QuerySet[Usage, t
 
 
 def count_evaluations(keys: Collection[str], environment: Environment, *, start: datetime) -> dict[str, int]:
-    """Return how often flags with these keys were evaluated since the hour of `start`, by key, with one query.
+    """Return how often flags were evaluated since the hour of `start`, by key. It takes one query.
 
-    Those that were not evaluated are left out. So are counts of an earlier flag with the same key, which are deleted.
+    Flags without evaluations are left out.
     """
     rows = Usage.objects.filter(environment=environment, flag_key__in=keys, hour__gte=hour_of(start))
     return dict(rows.order_by().values_list("flag_key").annotate(total=Sum("count")))
 
 
 def last_hour_of(flag: Flag, environment: Environment) -> datetime | None:
-    """Return the start of the hour in which the flag was last evaluated, or None if not in the last 90 days."""
+    """Return the hour of the flag's last evaluation, or None if that is more than 90 days ago."""
     uses = Usage.objects.filter(environment=environment, flag_key=flag.key, hour__gte=hour_of(flag.created_at))
     last: datetime | None = uses.aggregate(last=Max("hour"))["last"]
     return last

@@ -1,4 +1,7 @@
-"""What `experiments` knows of recent users. `flags` does not know experiments, so these register two functions."""
+"""What `flags` needs to know of experiments: the attributes that they read, and stored variants of recent users.
+
+`experiments` registers two functions, because `flags` may not import it.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from config.models import Environment
 from config.snapshot import yield_cpu
 from flags.engine.conditions import USER_ID
 from flags.engine.types import Configuration
-from flags.usage.attributes import names_of_document
+from flags.usage.attributes import attributes_in
 
 
 class Names(Protocol):
-    """Return the names of the attributes that experiments of the environment with this key read."""
+    """Return the attribute names that experiments of this environment read."""
 
     def __call__(self, environment_key: str) -> Iterable[str]: ...
 
 
 class Variants(Protocol):
-    """Return the stored variants of recent users in experiments with these keys, by user id and experiment key."""
+    """Return stored variants of recent users in these experiments, by user id and experiment key."""
 
     def __call__(self, environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]: ...
 
@@ -35,7 +38,7 @@ _sources = _Sources()
 
 
 def register(*, names: Names | None, variants: Variants | None) -> None:
-    """Call these functions from now on. None stands for no function."""
+    """Use these functions from now on. None stands for no function."""
     _sources.names, _sources.variants = names, variants
 
 
@@ -49,16 +52,16 @@ def stored_variants(environment: Environment, experiments: Collection[str]) -> M
     return _sources.variants(environment, experiments)
 
 
-def names_in_use(environment_key: str, configuration: Configuration) -> frozenset[str]:
-    """Return the names of the attributes that anything reads in an environment."""
-    return frozenset({*names_of(configuration), *names_of_experiments(environment_key)}) - {USER_ID}
+def attributes_in_use(environment_key: str, configuration: Configuration) -> frozenset[str]:
+    """Return the attribute names that flags, segments and experiments of an environment read."""
+    return frozenset({*attributes_of(configuration), *names_of_experiments(environment_key)}) - {USER_ID}
 
 
-def names_of(configuration: Configuration) -> Iterator[str]:
-    """Yield the names that rules and segments read, some of them several times."""
+def attributes_of(configuration: Configuration) -> Iterator[str]:
+    """Yield the attribute names that flags and segments read, with repetitions."""
     for flag in configuration.flags.values():
         yield_cpu()
         for rule in flag.rules:
-            yield from names_of_document(rule.source)
+            yield from attributes_in(rule.source)
     for segment in configuration.segments.values():
-        yield from names_of_document(segment.source)
+        yield from attributes_in(segment.source)

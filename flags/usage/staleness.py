@@ -1,4 +1,4 @@
-"""Stale flags of an environment, with the reasons. The API, the command and the admin use the same condition."""
+"""Stale flags and their reasons, for the API, the command and the admin."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ STALE_AFTER = timedelta(days=30)
 
 
 class StaleReason(StrEnum):
-    """Why a flag is stale, in the order in which reasons are listed.
-
-    `meaning` is a sentence about the flag, and `remedy` says what to do about it.
-    """
+    """Why a flag is stale, in the order in which reasons are listed."""
 
     meaning: str
     remedy: str
@@ -44,7 +41,7 @@ class StaleReason(StrEnum):
 
 
 def with_stale_reasons(flags: FlagQuerySet, environment: Environment, now: datetime) -> FlagQuerySet:
-    """Annotate flags that were read `in_environment` for `stale_reasons`. Archived flags are never stale."""
+    """Annotate flags with their reasons. They must be read `in_environment`. Archived flags are never stale."""
     since = hour_of(now - STALE_AFTER)
     uses = LastUse.objects.filter(environment=environment, flag_key=OuterRef("key"), hour__gte=since)
     outcomes = uses.order_by().values("flag_key").annotate(number=Count("outcome")).values("number")
@@ -66,12 +63,12 @@ def with_stale_reasons(flags: FlagQuerySet, environment: Environment, now: datet
 
 
 def stale(flags: FlagQuerySet) -> FlagQuerySet:
-    """Return those of flags `with_stale_reasons` that have a reason."""
+    """Return the flags that have a reason. They must be read `with_stale_reasons`."""
     return flags.filter(_is_stale())
 
 
 def not_stale(flags: FlagQuerySet) -> FlagQuerySet:
-    """Return those of flags `with_stale_reasons` that have no reason."""
+    """Return the flags that have no reason. They must be read `with_stale_reasons`."""
     return flags.filter(~_is_stale())
 
 
@@ -81,7 +78,7 @@ def stale_reasons(flag: Flag) -> list[StaleReason]:
 
 
 def with_last_hour(flags: FlagQuerySet, environment: Environment) -> Any:
-    """Annotate flags with `last_hour`, the start of the hour in which each was last evaluated."""
+    """Annotate flags with `last_hour`, the hour of the last evaluation."""
     uses = LastUse.objects.filter(environment=environment, flag_key=OuterRef("key"))
     last = uses.order_by().values("flag_key").annotate(last=Max("hour")).values("last")
     return flags.annotate(last_hour=Subquery(last))

@@ -26,7 +26,6 @@ from flags.usage.sample_storage import SampleStorage
 logger = logging.getLogger(__name__)
 
 RETENTION = timedelta(days=90)
-"""How long counts are kept."""
 
 _SECONDS_BETWEEN_STORES = 5
 _SECONDS_TO_END = 20
@@ -44,8 +43,6 @@ _MOVE_ON = (
 
 
 class CountStorage:
-    """Stores the counts of one process."""
-
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._last_uses: dict[tuple[int, str, str], datetime] = {}
@@ -62,12 +59,12 @@ class CountStorage:
         try:
             self._is_committing = False
             counts = self._tally.pop()
-            self._clean(timezone.now())  # first, because nothing may fail after the counts are added
+            self._clean(timezone.now())  # first, because nothing may fail after counts are added
             self._add(counts)
-        except (IntegrityError, DataError):  # such as counts of an environment that a replaced database does not have
+        except (IntegrityError, DataError):  # such as after the database was replaced
             logger.exception("The database refused the counts of the usage of flags; they are dropped")
         except (Error, OSError) as error:
-            if not self._is_committing:  # otherwise they may be stored, and nothing is counted twice
+            if not self._is_committing:  # otherwise they may be stored already
                 self._tally.put_back(counts)
             self._outages.fail(error)
             connection.close()
@@ -109,7 +106,7 @@ def _rows(counts: Mapping[datetime, Counts]) -> Iterator[Row]:
 
 
 class StoringThread(threading.Thread):
-    """Stores the counts and the recent users every few seconds until it is ended, and then once more."""
+    """Stores counts and recent users every few seconds, and once more at its end."""
 
     def __init__(self, tally: Tally, recent_users: RecentUsers) -> None:
         super().__init__(name="usage-storage", daemon=True)
@@ -145,5 +142,5 @@ def start(**_: Any) -> None:
 
 
 def end(**_: Any) -> None:
-    """Store the last counts. Call it when no request is left to count."""
+    """Store the last counts. No request may be left to count."""
     _thread.end()

@@ -1,4 +1,4 @@
-"""How flags and segments may be written: it checks decoded JSON, and names every wrong field. Pure: no Django.
+"""Checks of decoded JSON of flags and segments, which report every wrong field. Pure: no Django.
 
-`flags.engine` compiles and evaluates what has passed these checks.
+`flags.engine` compiles and evaluates what has passed.
 """

@@ -16,7 +16,7 @@ from config.errors import Detail, DetailCode
 from flags.engine.conditions import USER_ID
 from flags.engine.operands import Operand, compile_pattern, parse_network, require_version
 from flags.engine.operators import OPERATORS, Operator
-from flags.engine.timestamps import compile_moment
+from flags.engine.timestamps import compile_time
 from flags.validation.shapes import (
     Check,
     check_boolean,
@@ -64,7 +64,7 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
 def check_time(value: object, field: str) -> Iterator[Detail]:
     """Accept an ISO 8601 timestamp or a relative time such as `-7d`."""
     message = "Must be a date and time such as 2026-01-31T12:00:00Z, or relative: -7d, +12h."
-    return check_readable(value, field, read=compile_moment, message=message)
+    return check_readable(value, field, read=compile_time, message=message)
 
 
 def check_version(value: object, field: str) -> Iterator[Detail]:
@@ -86,8 +86,7 @@ def _check_network(value: object, field: str) -> Iterator[Detail]:
 
 
 def _require_prefix_length(text: str) -> None:
-    # Python also accepts masks such as 10.0.0.0/255.0.0.0; evaluators in other languages need not
-    # support them.
+    # Python also accepts masks such as 10.0.0.0/255.0.0.0, which other languages may not.
     parse_network(text)
     _, slash, length = text.partition("/")
     if slash and not (length.isascii() and length.isdigit()):
@@ -96,11 +95,12 @@ def _require_prefix_length(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OperandField:
-    """How a kind of value is written.
+    """How values of a kind are entered, checked and described.
 
-    `control` names the input of a form. `check` yields what is wrong with a value and `schema`
-    describes it as JSON Schema; both are None if operators of this kind take no value. `has_case`
-    is true if `ignoreCase` can change the result.
+    `control`: the input of a form.
+    `check`: yields the errors of a value. None if operators of this kind take no value.
+    `schema`: the JSON Schema of a value, or None likewise.
+    `has_case`: whether `ignoreCase` can change the result.
     """
 
     control: str

@@ -1,8 +1,7 @@
-"""JSON Schema for the values of flags: the part that is supported, and the check of values against it.
+"""The supported part of JSON Schema for values of flags, and the check of values against a schema.
 
-Source: JSON Schema 2020-12. A check must end soon and read nothing else, so some keywords are not
-supported: those that refer outside the schema (`$id`, anchors, dynamic and remote references),
-`unevaluated...`, and `patternProperties`. Patterns are those of RE2.
+Source: JSON Schema 2020-12. A check must end soon and read nothing else. So `$id`, anchors, dynamic and remote
+references, `unevaluated...` and `patternProperties` are not supported. Patterns are those of RE2.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _definition = re.compile(r"#/\$defs/([A-Za-z0-9._-]+)", re.ASCII)
 
 
 def check_schema(schema: dict[str, Any]) -> Iterator[Detail]:
-    """Accept a schema of the keywords above, whose references all lead to its own `$defs`."""
+    """Accept a schema of the keywords above whose references lead to its own `$defs`."""
     subschemas = list(islice(_walk(schema, "schema"), _MAX_SUBSCHEMAS + 1))
     if len(subschemas) > _MAX_SUBSCHEMAS or max(depth for _, _, depth in subschemas) > _MAX_DEPTH:
         message = f"Must have at most {_MAX_SUBSCHEMAS} schemas, nested at most {_MAX_DEPTH} deep."
@@ -58,9 +57,9 @@ def check_schema(schema: dict[str, Any]) -> Iterator[Detail]:
 
 
 def check_values(schema: dict[str, Any], values: Mapping[str, object]) -> Iterator[Detail]:
-    """Accept values, by the field of each, that all meet a schema that has passed its check.
+    """Accept values, by field, that meet a schema that has passed its check.
 
-    It also refuses a schema that refers to itself, or that takes too many steps to check.
+    Refuse a schema that refers to itself, or that takes too many steps to check.
     """
     try:
         steps = _Sizes(schema).of(schema, ()) * sum(map(_nodes, values.values()))
@@ -80,7 +79,7 @@ def check_values(schema: dict[str, Any], values: Mapping[str, object]) -> Iterat
 
 
 def _walk(schema: object, field: str, depth: int = 1) -> Iterator[tuple[dict[str, Any], str, int]]:
-    """Yield a schema and every schema in it, each with its field and depth. The metaschema finds misplaced ones."""
+    """Yield a schema and every schema inside it, with field and depth. The metaschema finds misplaced schemas."""
     if isinstance(schema, dict):
         yield schema, field, depth
         for inner, step in _inner(schema):
@@ -120,17 +119,14 @@ def _target(reference: object, root: dict[str, Any]) -> object:
 
 
 class _Sizes:
-    """The sizes of schemas, in which a definition counts as often as it is referred to."""
+    """The sizes of schemas. A definition counts once for each reference to it."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._by_reference: dict[str, int] = {}
 
     def of(self, schema: object, through: tuple[str, ...]) -> int:
-        """Return the size of a schema that was reached through these references.
-
-        Raises RecursionError if the schema refers to itself.
-        """
+        """Return the size of a schema reached through these references. Raises RecursionError on a circle."""
         if not isinstance(schema, dict):
             return 1
         inner = sum(self.of(subschema, through) for subschema, step in _inner(schema) if not step.startswith("$defs."))
@@ -146,7 +142,7 @@ class _Sizes:
 
 
 def _nodes(value: object) -> int:
-    """Return the number of JSON values in a value, itself included."""
+    """Return the number of JSON values in a value, including itself."""
     if isinstance(value, dict):
         return 1 + sum(map(_nodes, value.values()))
     return 1 + sum(map(_nodes, value)) if isinstance(value, list) else 1
@@ -163,7 +159,7 @@ def _unique_items(_validator: Any, is_wanted: bool, instance: object, _schema: A
 
 
 def _canonical(value: object) -> str:
-    """Return a text that is equal for equal JSON: 1 equals 1.0, and the order of names does not matter."""
+    """Return a string that is equal for equal JSON: 1 equals 1.0, and the order of names does not matter."""
     if isinstance(value, dict):
         inner = ",".join(f"{json.dumps(name)}:{_canonical(value[name])}" for name in sorted(value))
         return f"{{{inner}}}"
@@ -172,8 +168,7 @@ def _canonical(value: object) -> str:
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-# Python's own patterns, and the library's search for equal elements, can take forever on a hostile
-# value.
+# Python's own patterns, and the library's search for equal elements, can take forever on a hostile value.
 _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
 _metaschema = Draft202012Validator(Draft202012Validator.META_SCHEMA)
 

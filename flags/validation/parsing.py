@@ -1,6 +1,6 @@
-"""Check flags and segments of decoded JSON, and compile them.
+"""Check and compile flags and segments.
 
-Whether the flags and segments that they name exist is checked in `flags.changes.references`.
+`flags.changes.references` checks whether the flags and segments that they name exist.
 """
 
 from __future__ import annotations
@@ -22,30 +22,29 @@ MAX_PREREQUISITES = 20
 MAX_USER_IDS = 100_000
 
 
-def parse_flag(document: Mapping[str, Any]) -> Flag:
-    """Check a flag and return its compiled form. A document that parses can be stored as it is, and parsed again.
+def parse_flag(source: Mapping[str, Any]) -> Flag:
+    """Check a flag and return its compiled form. JSON that parses can be stored as it is.
 
-    `document` has key, enabled and rules and, if the flag has them, type, variants, offVariant,
-    defaultVariant, schema, prerequisites and archivedAt. Values are decoded JSON of any shape,
-    except that key and enabled must be valid. Raises ValidationFailed with a detail for every wrong
-    field, such as `rules[2].conditions[1].operator`.
+    `source` has key, enabled and rules and, optionally, type, variants, offVariant, defaultVariant, schema,
+    prerequisites and archivedAt. `key` and `enabled` must be valid; the others may be any decoded JSON. Raises
+    ValidationFailed with a detail for every wrong field, such as `rules[2].conditions[1].operator`.
     """
-    _refuse(_check_flag(document))
-    return compile_flag(document)
+    _refuse(_check_flag(source))
+    return compile_flag(source)
 
 
-def parse_segment(document: Mapping[str, Any]) -> Segment:
-    """Check a segment and return its compiled form. `document` has a valid key, conditions and userIds.
+def parse_segment(source: Mapping[str, Any]) -> Segment:
+    """Check a segment and return its compiled form. Raises ValidationFailed with a detail for every wrong field.
 
-    Raises ValidationFailed with a detail for every wrong field.
+    `source` has a valid key, conditions and userIds.
     """
-    _refuse(_check_segment(document))
-    return compile_segment(document)
+    _refuse(_check_segment(source))
+    return compile_segment(source)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A flag or segment that a document names and that must exist, with the field that names it.
+    """A flag or segment that must exist, with the field that names it.
 
     `variants` are the variants that the flag must have, each with its field.
     """
@@ -56,14 +55,14 @@ class Reference:
     variants: tuple[tuple[str, str], ...] = ()
 
 
-def references(document: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the flags and segments that a parsed document of a flag or a segment names."""
-    for index, prerequisite in enumerate(document.get("prerequisites", ())):
+def references(source: Mapping[str, Any]) -> Iterator[Reference]:
+    """Yield the flags and segments that valid JSON of a flag or a segment refers to."""
+    for index, prerequisite in enumerate(source.get("prerequisites", ())):
         field = f"prerequisites[{index}]"
         variants = ((key, f"{field}.variants[{n}]") for n, key in enumerate(prerequisite.get("variants", ())))
         yield Reference(FLAG, prerequisite["flag"], f"{field}.flag", tuple(variants))
-    yield from _segments_of_conditions(document, "")
-    for index, rule in enumerate(document.get("rules", ())):
+    yield from _segments_of_conditions(source, "")
+    for index, rule in enumerate(source.get("rules", ())):
         if "segment" in rule:
             yield Reference(SEGMENT, rule["segment"], f"rules[{index}].segment")
         yield from _segments_of_conditions(rule, f"rules[{index}].")
@@ -80,12 +79,12 @@ def _refuse(details: Iterator[Detail]) -> None:
         raise ValidationFailed(listed)
 
 
-def _check_flag(document: Mapping[str, Any]) -> Iterator[Detail]:
-    yield from check_values(document)
-    keys = variant_keys(document.get("variants"))
-    yield from check_rules(document.get("rules", []), "rules", variants=keys)
-    if "prerequisites" in document:
-        yield from _check_prerequisites(document["prerequisites"])
+def _check_flag(source: Mapping[str, Any]) -> Iterator[Detail]:
+    yield from check_values(source)
+    keys = variant_keys(source.get("variants"))
+    yield from check_rules(source.get("rules", []), "rules", variants=keys)
+    if "prerequisites" in source:
+        yield from _check_prerequisites(source["prerequisites"])
 
 
 def _check_prerequisites(value: object) -> Iterator[Detail]:
@@ -109,6 +108,6 @@ def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
         yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
 
 
-def _check_segment(document: Mapping[str, Any]) -> Iterator[Detail]:
-    yield from check_conditions(document.get("conditions", []), "conditions")
-    yield from check_user_ids(document.get("userIds", []), "userIds", least=0, most=MAX_USER_IDS)
+def _check_segment(source: Mapping[str, Any]) -> Iterator[Detail]:
+    yield from check_conditions(source.get("conditions", []), "conditions")
+    yield from check_user_ids(source.get("userIds", []), "userIds", least=0, most=MAX_USER_IDS)

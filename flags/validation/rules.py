@@ -1,4 +1,4 @@
-"""Check rules, among them those that experiments write. `RULE_FIELDS` also has the JSON Schema of each field."""
+"""Check rules, including those that experiments write. `RULE_FIELDS` also has the JSON Schema of each field."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from flags.validation.shapes import (
     check_distinct,
     check_key,
     check_list,
-    check_moment,
     check_name,
     check_object,
     check_percentage,
     check_text,
+    check_timestamp,
     check_weight,
     check_weights,
     echo,
@@ -41,7 +41,7 @@ _EXPERIMENT_VARIANT = '{"key": "treatment", "weight": 50, "serves": true}'
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
-    """Accept a list of at most 200 rules that serve only variants with these keys."""
+    """Accept a list of at most 200 rules. They may serve only these variants."""
 
     def check(rule: object, rule_field: str) -> Iterator[Detail]:
         is_of_experiment = isinstance(rule, dict) and rule.get("type") == RuleType.EXPERIMENT
@@ -69,7 +69,7 @@ def _check_comment(value: object, field: str) -> Iterator[Detail]:
 
 def _check_ramp(value: object, field: str) -> Iterator[Detail]:
     def check_step(step: object, step_field: str) -> Iterator[Detail]:
-        checks = {"at": check_moment, "percentage": check_percentage}
+        checks = {"at": check_timestamp, "percentage": check_percentage}
         example = '{"at": "2026-01-31T12:00:00Z", "percentage": 10}'
         return check_object(step, step_field, checks=checks, required=checks, example=example)
 
@@ -137,9 +137,9 @@ _COMMON: Mapping[str, Field] = {
     ),
     "percentage": Field(check_percentage, PERCENTAGE),
     "conditions": Field(check_conditions, CONDITIONS),
-    "startAt": Field(check_moment, {**MOMENT, "description": "The rule matches nobody before this moment."}),
+    "startAt": Field(check_timestamp, {**MOMENT, "description": "The rule matches nobody before this moment."}),
     "endAt": Field(
-        check_moment,
+        check_timestamp,
         {**MOMENT, "description": "The rule matches nobody from this moment on. It must be later than `startAt`."},
     ),
     "salt": Field(check_name, {**NAME, "description": "The salt of the hash. Default: the flag's key."}),
@@ -224,8 +224,7 @@ _EXAMPLE = '{"type": "percentage", "percentage": 25}'
 def _check_rule(rule: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
     sent = rule.get("type") if isinstance(rule, dict) else None
     special = _REQUIRED.get(sent) if isinstance(sent, str) else None
-    # A rule of an unknown type may have the fields of all types, so that one answer lists all other
-    # mistakes.
+    # A rule of an unknown type may have any field, so that one answer lists all other mistakes.
     accepted = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
     required = ["type"] if special is None or _is_ramped(rule, special) else ["type", special]
     details = list(check_object(rule, field, checks=_CHECKS, known=accepted, required=required, example=_EXAMPLE))
@@ -257,7 +256,7 @@ def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str
         yield Detail(f"{field}.serves", DetailCode.INVALID_VALUE, message)
     served = [(f"{field}.variant", rule.get("variant"))]
     split = rule.get("split")
-    # A split that is too long is refused for its length alone.
+    # A split that is too long is only refused for its length.
     for index, part in enumerate(split if isinstance(split, list) and len(split) <= MAX_VARIANTS else ()):
         served.append((f"{field}.split[{index}].variant", part.get("variant") if isinstance(part, dict) else None))
     for variant_field, key in served:
@@ -269,7 +268,7 @@ def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str
 
 
 def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
-    """Accept the rule of an experiment that drives a flag with variants of these keys, or without variants."""
+    """Accept the rule of an experiment that drives a flag. `variants` are those of the flag, if any."""
 
     def check_variants(value: object, variants_field: str) -> Iterator[Detail]:
         return _check_experiment_variants(value, variants_field, variants)
@@ -292,12 +291,12 @@ def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -
 
 
 def check_group(value: object, field: str) -> Iterator[Detail]:
-    """Accept a part of a group of experiments: its key, and a range in percent, which does not include `to`."""
+    """Accept a part of a group of experiments: its key, and a range in percent. `to` is exclusive."""
     return check_part(value, field, "key", check_key)
 
 
 def check_part(value: object, field: str, name: str, check_salt: Check) -> Iterator[Detail]:
-    """Accept a range of buckets in percent, and its salt, which has this name."""
+    """Accept a range of buckets in percent, with a salt in the field `name`."""
     checks = {name: check_salt, "from": check_percentage, "to": check_percentage}
     example = f'{{"{name}": "checkout", "from": 0, "to": 50}}'
     details = list(check_object(value, field, checks=checks, required=checks, example=example))
@@ -307,7 +306,7 @@ def check_part(value: object, field: str, name: str, check_salt: Check) -> Itera
 
 
 def check_forced(value: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
-    """Accept an object of variants by user id, of an experiment with variants of these keys."""
+    """Accept variants by user id. `variants` are those of the experiment."""
     if not isinstance(value, dict):
         yield Detail(
             field, DetailCode.INVALID_TYPE, 'Must be an object of variants by user id, such as {"qa-1": "green"}.'

@@ -1,4 +1,4 @@
-"""Checks of decoded JSON: texts, numbers, lists, objects, percentages, weights and keys.
+"""Checks of decoded JSON: strings, numbers, lists, objects, percentages, weights and keys.
 
 Each check yields one `Detail` for each wrong field, and never raises.
 """
@@ -17,12 +17,12 @@ from config.timestamps import parse_timestamp
 from flags.engine.bucketing import Number, split_bounds, threshold
 
 Check = Callable[[object, str], Iterator[Detail]]
-"""Yields what is wrong with a value of decoded JSON, given the caller's name for the field."""
+"""Yields the errors of a decoded JSON value. The second argument is the caller's name of the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a rule: `check` yields what is wrong with its value, and `schema` describes it as JSON Schema."""
+    """The check of a field of a rule, and its JSON Schema."""
 
     check: Check
     schema: dict[str, Any]
@@ -35,12 +35,12 @@ _SHOWN_VARIANTS = 5
 
 
 def echo(text: str) -> str:
-    """Return the part of a caller's text that an answer may repeat: 50 characters, all of which UTF-8 can encode."""
+    """Return the part of a caller's text that an answer may repeat: 50 characters, without lone surrogates."""
     return text[:ECHOED].encode(errors="replace").decode()
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether the value is a JSON number. In Python, booleans are integers; in JSON, they are not."""
+    """Return whether the value is a JSON number. In Python, booleans are integers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -79,7 +79,7 @@ def check_scalar(value: object, field: str) -> Iterator[Detail]:
 def check_list(value: object, field: str, *, least: int, most: int, noun: str, check: Check) -> Iterator[Detail]:
     """Accept a list of `least` to `most` entries that pass `check`.
 
-    The entries of a list of the wrong size are not checked, so that the work is bounded.
+    Entries of a list of the wrong size are not checked, so that the work is bounded.
     """
     if not isinstance(value, list):
         yield Detail(field, DetailCode.INVALID_TYPE, f"Must be a list of {noun}.")
@@ -92,7 +92,7 @@ def check_list(value: object, field: str, *, least: int, most: int, noun: str, c
 
 
 def check_key(value: object, field: str) -> Iterator[Detail]:
-    """Accept a well-formed key. Whether an object has the key is not checked."""
+    """Accept a well-formed key."""
     if isinstance(value, str):
         yield from key_details(value, field)
     else:
@@ -106,7 +106,7 @@ def check_boolean(value: object, field: str) -> Iterator[Detail]:
 
 
 def check_readable(value: object, field: str, *, read: Callable[[str], object], message: str) -> Iterator[Detail]:
-    """Accept a string for which `read` does not raise ValueError. `message` says what the string must be."""
+    """Accept a string for which `read` raises no ValueError. `message` says what the string must be."""
     if not isinstance(value, str):
         yield Detail(field, DetailCode.INVALID_TYPE, message)
         return
@@ -116,7 +116,7 @@ def check_readable(value: object, field: str, *, read: Callable[[str], object], 
         yield Detail(field, DetailCode.INVALID_VALUE, message)
 
 
-def check_moment(value: object, field: str) -> Iterator[Detail]:
+def check_timestamp(value: object, field: str) -> Iterator[Detail]:
     """Accept an ISO 8601 timestamp."""
     message = "Must be a date and time such as 2026-01-31T12:00:00Z."
     return check_readable(value, field, read=parse_timestamp, message=message)
@@ -134,7 +134,7 @@ def check_choice(value: object, field: str, *, noun: str, choices: Collection[st
 def check_keys(
     sent: Mapping[str, object], field: str, *, known: Collection[str], required: Collection[str]
 ) -> Iterator[Detail]:
-    """Accept an object that has only names in `known`, and all those in `required`."""
+    """Accept an object with all names in `required` and no names outside `known`."""
     for name in sent:
         if name not in known:
             message = f"Unknown field; leave it out. The fields are: {', '.join(known)}."
@@ -153,7 +153,7 @@ def check_object(
     example: str,
     known: Collection[str] | None = None,
 ) -> Iterator[Detail]:
-    """Accept an object of the fields in `checks`, or of those in `known`, each of which passes its check."""
+    """Accept an object whose fields pass their checks. `known` restricts the fields in `checks`."""
     if not isinstance(value, dict):
         yield Detail(field, DetailCode.INVALID_TYPE, f"Must be an object such as {example}.")
         return
@@ -165,7 +165,7 @@ def check_object(
 
 
 def check_distinct(values: Iterable[object], fields: Iterable[str]) -> Iterator[Detail]:
-    """Accept texts that are all different. Other checks refuse values that are not texts."""
+    """Accept strings that are all different. Other values are ignored, because other checks refuse them."""
     seen: set[str] = set()
     for value, field in zip(values, fields, strict=True):
         if isinstance(value, str):
@@ -195,7 +195,7 @@ def check_weight(value: object, field: str) -> Iterator[Detail]:
 
 
 def check_weights(weights: Sequence[Number], field: str) -> Iterator[Detail]:
-    """Accept weights of which at least one is above 0. Each must have passed its own check."""
+    """Accept valid weights of which at least one is above 0."""
     try:
         split_bounds(weights)
     except ValueError:
@@ -203,14 +203,14 @@ def check_weights(weights: Sequence[Number], field: str) -> Iterator[Detail]:
 
 
 def variant_keys(variants: Any) -> list[str]:
-    """Return the keys of variants as far as they are well-formed, which other checks require."""
+    """Return the keys of variants that are well-formed."""
     entries = variants[:MAX_VARIANTS] if isinstance(variants, list) else ()
     keys = (entry.get("key") for entry in entries if isinstance(entry, Mapping))
     return [key for key in keys if isinstance(key, str)]
 
 
 def unknown_variant(key: str, variants: Collection[str], *, of: str = "flag") -> str:
-    """Return the message for a key that none of the variants has."""
+    """Return the message for a key that no variant has."""
     listed = ", ".join(islice(variants, _SHOWN_VARIANTS))
     more = ", ..." if len(variants) > _SHOWN_VARIANTS else ""
     return f'The {of} has no variant "{echo(key)}"; it has: {listed or "none"}{more}.'

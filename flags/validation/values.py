@@ -1,4 +1,4 @@
-"""Check the values of a flag: their type, the variants that have them, and the JSON Schema that they must meet."""
+"""Check the values of a flag: their type, its variants, and the JSON Schema that they must meet."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from flags.validation.shapes import (
 _MAX_VALUE_BYTES = 32 * 1024
 
 
-def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
-    """Accept the type, variants, served variants and schema of a flag's document, each of which may be missing."""
-    if "type" in document:
-        yield from check_choice(document["type"], "type", noun="type", choices=[str(kind) for kind in ValueType])
-    if "variants" not in document:
-        yield from _check_without_variants(document)
+def check_values(source: Mapping[str, Any]) -> Iterator[Detail]:
+    """Accept the type, variants, served variants and schema of a flag, all of which are optional."""
+    if "type" in source:
+        yield from check_choice(source["type"], "type", noun="type", choices=[str(kind) for kind in ValueType])
+    if "variants" not in source:
+        yield from _check_without_variants(source)
         return
-    details = list(_check_variants(document["variants"], document.get("type")))
-    if "type" not in document:
+    details = list(_check_variants(source["variants"], source.get("type")))
+    if "type" not in source:
         details.append(Detail("type", DetailCode.REQUIRED, "Variants need a type; add the type of their values."))
     yield from details
     if not details:
-        yield from _check_served(document)
-        yield from _check_schema(document)
+        yield from _check_served(source)
+        yield from _check_schema(source)
 
 
-def _check_without_variants(document: Mapping[str, Any]) -> Iterator[Detail]:
-    if document.get("type", ValueType.BOOLEAN) in [kind for kind in ValueType if kind is not ValueType.BOOLEAN]:
-        message = f"A flag of type {document['type']} needs variants, which have its values."
+def _check_without_variants(source: Mapping[str, Any]) -> Iterator[Detail]:
+    if source.get("type", ValueType.BOOLEAN) in [kind for kind in ValueType if kind is not ValueType.BOOLEAN]:
+        message = f"A flag of type {source['type']} needs variants, which have its values."
         yield Detail("variants", DetailCode.REQUIRED, message)
     for name in ("offVariant", "defaultVariant", "schema"):
-        if name in document:
+        if name in source:
             yield Detail(name, DetailCode.INVALID_VALUE, "The flag has no variants; add some, or leave this out.")
 
 
@@ -96,9 +96,9 @@ _VALUE_CHECKS: Mapping[str, Check] = {
 }
 
 
-def _check_served(document: Mapping[str, Any]) -> Iterator[Detail]:
-    values = {variant["key"]: variant["value"] for variant in document["variants"]}
-    served = with_served_variants(document)
+def _check_served(source: Mapping[str, Any]) -> Iterator[Detail]:
+    values = {variant["key"]: variant["value"] for variant in source["variants"]}
+    served = with_served_variants(source)
     for name, wanted in (("defaultVariant", True), ("offVariant", False)):
         key = served[name]
         if not isinstance(key, str):
@@ -106,22 +106,21 @@ def _check_served(document: Mapping[str, Any]) -> Iterator[Detail]:
         elif key not in values:
             message = f'The flag has no variant "{echo(key)}"; it has: {", ".join(values)}.'
             yield Detail(name, DetailCode.UNKNOWN_REFERENCE, message)
-        elif document["type"] == ValueType.BOOLEAN and values[key] is not wanted:
+        elif source["type"] == ValueType.BOOLEAN and values[key] is not wanted:
             state = "on" if wanted else "off"
             message = f"Must be a variant whose value is {json.dumps(wanted)}: it is served when the flag is {state}."
             yield Detail(name, DetailCode.INVALID_VALUE, message)
 
 
-def _check_schema(document: Mapping[str, Any]) -> Iterator[Detail]:
-    """Accept a JSON Schema that every value of the flag meets."""
-    if "schema" not in document:
+def _check_schema(source: Mapping[str, Any]) -> Iterator[Detail]:
+    if "schema" not in source:
         return
-    schema = document["schema"]
+    schema = source["schema"]
     if not isinstance(schema, dict):
         yield Detail("schema", DetailCode.INVALID_TYPE, "Must be a JSON Schema, which is an object.")
         return
     details = [*_check_size(schema, "schema")] or [*json_schema.check_schema(schema)]
     yield from details
     if not details:
-        values = {f"variants[{index}].value": variant["value"] for index, variant in enumerate(document["variants"])}
+        values = {f"variants[{index}].value": variant["value"] for index, variant in enumerate(source["variants"])}
         yield from json_schema.check_values(schema, values)

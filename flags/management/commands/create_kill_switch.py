@@ -25,6 +25,6 @@ class Command(OperatorCommand):
         switch, token = create_kill_switch(name=name, environment=where, flags=flags, actor=actor(), now=timezone.now())
         self.stderr.write(
             f"Kill switch {switch.pk} in {where.key}: POST /v1/hooks/{switch.pk}. Its token is shown only now:",
-            self.style.SUCCESS,  # not an error, but stdout is for the token alone
+            self.style.SUCCESS,  # on stderr, because stdout has only the token
         )
         self.stdout.write(token)

@@ -129,7 +129,7 @@ def test_look__clock_passes_scheduled_moments__publishes_each_once_without_a_sig
     make_flag(production, rules=[rule])
     status = published.look()
     assert status is not None
-    assert status.environments["production"].moment is None
+    assert status.environments["production"].scheduled_at is None
     seen = []
     for seconds in range(30):
         if status := published.look_without_a_signal(NOON + seconds * SECOND):

@@ -16,7 +16,7 @@ STREAMS = "/ofrep/v1/streams/"
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _MAX_ASKED_PAUSE = 3_600.0
 
-# Its own, because applications seed the one of the module, and expect the same numbers again.
+# Applications that seed the `random` module must get the same numbers as without this client.
 _random = SystemRandom()
 
 logger = logging.getLogger("halyard_openfeature")
@@ -32,18 +32,18 @@ class Api:
         self.reset()
 
     def reset(self) -> None:
-        """Make new connections. A process that was forked must not use those of its parent."""
+        """Make new connections, because a forked process must not use those of its parent."""
         self.client = httpx.Client(**self._options)
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
 
     @property
     def async_client(self) -> httpx.AsyncClient:
-        """The client of the running event loop. Connections of one loop do not work in another."""
+        """The client of the running event loop. Connections do not work in other loops."""
         loop = asyncio.get_running_loop()
         client = self._by_loop.get(loop)
         if client is None:
             for ended in [other for other in list(self._by_loop) if other.is_closed()]:
-                del self._by_loop[ended]  # its connections refer to the loop, so both would stay for ever
+                del self._by_loop[ended]  # its connections refer to the loop, so neither would ever be freed
             client = self._by_loop[loop] = httpx.AsyncClient(**self._options)
         return client
 
@@ -57,13 +57,13 @@ class Api:
 
 
 def pause_after(failures: int, response: httpx.Response | None = None) -> float:
-    """Return the seconds to wait before the next attempt: longer after each failure, and never the same for all."""
+    """Return the seconds to wait before the next attempt. They grow with each failure, and are random."""
     longest = min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
     return max(_random.uniform(longest / 2, longest), retry_after(response))
 
 
 def retry_after(response: httpx.Response | None) -> float:
-    """Return the seconds that `Retry-After` of an answer asks for, at most an hour, or 0."""
+    """Return the seconds in `Retry-After`, at most an hour, or 0."""
     text = "" if response is None else response.headers.get("Retry-After", "")
     return min(_MAX_ASKED_PAUSE, float(text)) if text.isascii() and text.isdigit() else 0.0
 
@@ -71,7 +71,7 @@ def retry_after(response: httpx.Response | None) -> float:
 def _version() -> str:
     try:
         return metadata.version("halyard-openfeature")
-    except metadata.PackageNotFoundError:  # in the repository of the service
+    except metadata.PackageNotFoundError:  # in the service's repository
         return "unreleased"
 
 

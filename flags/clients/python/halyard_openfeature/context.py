@@ -1,4 +1,4 @@
-"""The evaluation context of OpenFeature as the service reads it: a user id, and attributes as JSON has them."""
+"""The evaluation context of OpenFeature, read as a user id and attributes in JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEED_NO_COPY = frozenset({str, int, bool, type(None)})
 
 
 def read_context(context: EvaluationContext | None) -> tuple[str, Mapping[str, Any]]:
-    """Return the user id, which is empty for an anonymous user, and the attributes.
+    """Return the user id, empty for an anonymous user, and the attributes.
 
     Raises InvalidContextError if the context cannot be sent, for example because it contains itself.
     """
@@ -30,7 +30,7 @@ def read_context(context: EvaluationContext | None) -> tuple[str, Mapping[str, A
 
 
 def plain_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as JSON has them. Raises InvalidContextError."""
+    """Return attributes as JSON. Raises InvalidContextError."""
     plain: dict[str, Any] = _plain(attributes)
     return plain
 
@@ -57,7 +57,7 @@ def _require_text(key: str) -> None:
 
 
 def _plain(value: Any, level: int = 1) -> Any:
-    """Return a copy of a value as JSON has it. What contains itself has too many levels."""
+    """Return a value as JSON. A value that contains itself has too many levels."""
     if type(value) in _NEED_NO_COPY:
         return value
     if isinstance(value, float):

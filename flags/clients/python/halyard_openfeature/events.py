@@ -1,4 +1,4 @@
-"""Events on their way to the service: in batches, and again after a failure. Each has an id, so none counts twice."""
+"""The queue of events, which are sent in batches and again after failures. Their ids prevent duplicates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import httpx
 from .api import Api, logger, pause_after
 
 MAX_EVENTS = 500
-"""The most events of a request."""
+"""Events in a request."""
 _SETTLED = frozenset({202, 400, 413})
 
 
 class EventQueue:
-    """Holds at most `capacity` events, and sends them from a thread of its own after `delay` seconds."""
+    """Holds at most `capacity` events, and sends them from its own thread after `delay` seconds."""
 
     def __init__(self, api: Api, *, capacity: int, delay: float) -> None:
         self._api, self._capacity, self._delay = api, capacity, delay
@@ -32,7 +32,7 @@ class EventQueue:
         self.reset()
 
     def reset(self) -> None:
-        """Begin empty. In a process that was forked, the events are those of its parent, which sends them."""
+        """Begin empty. In a forked process, the events belong to the parent, which sends them."""
         self._is_closed = False
         self._events: deque[bytes] = deque()  # as JSON
         self._sending = threading.Lock()
@@ -44,7 +44,7 @@ class EventQueue:
         return len(self._events)
 
     def add(self, event: str, user_id: str, properties: Mapping[str, Any]) -> bool:
-        """Queue an event, and return whether it is queued. If the queue is full or closed, the log says so once."""
+        """Queue an event, and return whether it was queued. If the queue is full or closed, log that once."""
         if self._is_closed or len(self._events) >= self._capacity:
             self.warn("full", f"Events are lost: the queue is closed, or full with {self._capacity}.")
             return False
@@ -62,7 +62,7 @@ class EventQueue:
         return True
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what waits, from this thread, and return whether all of it arrived within `timeout` seconds."""
+        """Send all events from this thread, and return whether all arrived within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while self._events:
             if time.monotonic() > deadline or not self._sending.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -75,7 +75,7 @@ class EventQueue:
         return True
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Send what waits, and accept nothing more. Return whether all of it arrived."""
+        """Send all events, and accept no more. Return whether all arrived."""
         self._is_closed = True
         self._wake.set()
         is_sent = self.flush(timeout)
@@ -84,7 +84,7 @@ class EventQueue:
         return is_sent
 
     def warn(self, what: str, message: str) -> None:
-        """Log a warning, once for each kind of it."""
+        """Log each kind of warning once."""
         if what not in self._warned:
             self._warned.add(what)
             logger.warning(message)
@@ -103,12 +103,12 @@ class EventQueue:
                 with self._sending:
                     while self._events and not self._is_closed and self._send_batch():
                         pass
-            except Exception:  # any error at all: without this thread no event leaves any more
+            except Exception:  # any error: without this thread no event is sent
                 self._failures += 1
                 logger.exception("Sending events failed; they are sent again")
 
     def _send_batch(self) -> bool:
-        """Send one batch, and return whether it was settled: stored, or refused for good."""
+        """Send a batch, and return whether it is done: stored, or refused for good."""
         batch = [self._events[index] for index in range(min(self._most, len(self._events)))]
         try:
             body = b'{"events":[%s]}' % b",".join(batch)
@@ -130,10 +130,10 @@ class EventQueue:
         if status not in _SETTLED:
             return
         error: Any = answer.get("error")
-        error = error if isinstance(error, dict) else {}  # a proxy may refuse in words of its own
+        error = error if isinstance(error, dict) else {}  # a proxy may answer in its own format
         spoils_all = status == 413 or error.get("code") == "malformed_json"
         if spoils_all and len(batch) > 1:
-            self._most = len(batch) // 2  # until the event that spoils the others is alone
+            self._most = len(batch) // 2  # until the invalid event is alone
             return
         self._most = MAX_EVENTS if status == 202 else self._most
         refused = error or next(_rejections(answer), None)
@@ -144,7 +144,7 @@ class EventQueue:
 
 
 def _rejections(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield why events were rejected. What is not as the service answers it is left out."""
+    """Yield why events were rejected. Unexpected parts of the answer are ignored."""
     results = answer.get("data")
     for result in results if isinstance(results, list) else ():
         if isinstance(result, dict) and isinstance(result.get("error"), dict):

@@ -1,4 +1,4 @@
-"""Reporting exposures: that a user saw a variant of an experiment."""
+"""Report exposures: which user saw which variant of an experiment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .events import EventQueue
 
 EVENT = "experiment_exposure"
 last_user: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("last_user", default=("", {}))
-"""The user id and the attributes of the last evaluation. The SDK tells hooks nothing of what other hooks changed."""
+"""The user of the last evaluation, because the SDK does not pass on what other hooks changed."""
 _MAX_SEEN = 100_000
 _MAX_ATTRIBUTES, _MAX_NAME_LENGTH, _MAX_VALUE_LENGTH = 32, 100, 200
 _RESERVED = frozenset({"revenue", "currency", "experimentId", "variant"})
 
 
 class ExposureHook(Hook):
-    """Reports an exposure once for each user, experiment and variant of this process.
+    """Reports an exposure once for each user, experiment and variant in this process.
 
     The metadata of an evaluation say whether an experiment decided it. `knows` returns whether an experiment exists.
     """
@@ -46,14 +46,14 @@ class ExposureHook(Hook):
             )
             return
         if len(self._seen) >= _MAX_SEEN:
-            self._seen.clear()  # the service counts the earliest exposure of a user, so a second report is harmless
+            self._seen.clear()  # a second report is harmless: the service counts the earliest exposure
         properties = {**_stored(attributes), "experimentId": experiment, "variant": variant}
         if self._queue.add(self._event, user_id, properties):
             self._seen.add(seen)
 
 
 def _stored(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an exposure stores about its user: the first attributes that are texts, numbers or booleans."""
+    """Return the user's attributes to store: the first that are texts, numbers or booleans."""
     kept = [(name, value) for name, value in attributes.items() if _is_name(name) and _is_kept(value)]
     return dict(kept[:_MAX_ATTRIBUTES])
 
@@ -63,7 +63,7 @@ def _is_name(name: str) -> bool:
 
 
 def _is_kept(value: object) -> bool:
-    """Return whether an exposure can store this. One text that is not valid would cost the whole event."""
+    """Return whether the service accepts this value. A single invalid text would reject the whole event."""
     if not isinstance(value, str):
         return isinstance(value, int | float) and abs(value) < 2**63
     return len(value) <= _MAX_VALUE_LENGTH and "\0" not in value and _is_utf8(value)

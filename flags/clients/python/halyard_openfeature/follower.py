@@ -1,4 +1,4 @@
-"""The thread that follows the configuration in local mode: it fetches rulesets, and listens for changes."""
+"""The thread that follows the configuration in local mode. It fetches rulesets and listens for changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Changed = Callable[[Ruleset, list[str]], None]
 
 
 class FetchError(Exception):
-    """The ruleset cannot be fetched now. `response` is the refusal, if there was one."""
+    """The ruleset cannot be fetched now. `response` is the refusal, if any."""
 
     def __init__(self, message: str, response: httpx.Response | None = None) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class FetchError(Exception):
 class Follower:
     """Keeps the ruleset of an evaluator current.
 
-    It calls `on_change` with a new ruleset and the keys of the flags that differ, `on_stale` when the service stops
+    `on_change` is called with a new ruleset and the keys of the flags that differ, `on_stale` when the service stops
     answering, and `on_recovery` when it answers again.
     """
 
@@ -58,7 +58,7 @@ class Follower:
         self._thread: threading.Thread | None = None
 
     def start(self, *, is_current: bool, pause: float = 0.0) -> None:
-        """Follow from now on, or after a pause. Unless the ruleset is current, the next answer is announced."""
+        """Begin to follow, now or after a pause. Unless the ruleset is current, the next answer is announced."""
         self._stop, self._is_announced = threading.Event(), is_current
         self._thread = threading.Thread(target=self._run, args=[pause], name="halyard-rulesets", daemon=True)
         self._thread.start()
@@ -71,7 +71,7 @@ class Follower:
             self._thread = None
 
     def fetch(self) -> bool:
-        """Fetch the ruleset if it has changed, and return whether it has. Raises FetchError."""
+        """Fetch the ruleset if it changed, and return whether it did. Raises FetchError."""
         before = self._evaluator.ruleset
         headers = {"If-None-Match": before.etag} if before is not None and before.etag else {}
         try:
@@ -104,7 +104,7 @@ class Follower:
             self._complain(f"The last known state cannot be saved: {error}")
 
     def _run(self, pause: float) -> None:
-        """Fetch, listen until the stream ends, and begin again; after failures, at growing intervals."""
+        """Fetch, and listen until the stream ends. Then begin again, after failures at growing intervals."""
         failures, stop = 0, self._stop
         while not stop.wait(pause):
             try:
@@ -116,7 +116,7 @@ class Follower:
                 pause = pause_after(failures, error.response)
                 if not stop.is_set():
                     self._become_stale(f"Flags may be out of date: {error}.")
-            except Exception:  # any error at all: without this thread the flags never change again
+            except Exception:  # any error: without this thread the flags would never change
                 failures += 1
                 pause = pause_after(failures)
                 logger.exception("Following the flags failed; it begins again")
@@ -128,7 +128,7 @@ class Follower:
             self._on_recovery()
 
     def _listen(self) -> float:
-        """Fetch what the stream announces, until it ends. Return the pause before it is opened again."""
+        """Fetch what the stream announces until it ends. Return the pause before it is opened again."""
         self._stream = stream = Stream()
         if self._stop.is_set():
             return 0.0
@@ -141,7 +141,7 @@ class Follower:
         return pause_after(1 + self._refused_streams) if stream.is_offered else self._poll_interval
 
     def _reach(self, revision: int) -> None:
-        """Fetch until the ruleset is at least at a revision: another host may learn of a change a little later."""
+        """Fetch until the ruleset has at least this revision. Another host may learn of a change a little later."""
         for _ in range(_ATTEMPTS_FOR_A_REVISION):
             if self._revision() >= revision:
                 return

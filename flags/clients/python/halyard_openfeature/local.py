@@ -1,4 +1,4 @@
-"""Evaluation in process, by the service's own engine."""
+"""Evaluation in this process, with the engine of the service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import require_type
 
 
 class LocalEvaluator:
-    """Decides with the newest ruleset. It is replaced as a whole, so that evaluations need no lock."""
+    """Evaluates the newest ruleset. It is replaced as a whole, so evaluations need no lock."""
 
     def __init__(self) -> None:
         self.ruleset: Ruleset | None = None
@@ -26,7 +26,7 @@ class LocalEvaluator:
     def resolve(
         self, flag_key: str, flag_type: FlagType, user_id: str, attributes: Mapping[str, Any]
     ) -> FlagResolutionDetails[Any]:
-        """Return what a flag is for a user. Raises OpenFeatureError."""
+        """Evaluate a flag for a user. Raises OpenFeatureError."""
         ruleset = self.ruleset
         if ruleset is None:
             raise ProviderNotReadyError("There is no ruleset yet: the service has not answered.")
@@ -49,7 +49,7 @@ class LocalEvaluator:
 
 
 def _metadata(ruleset: Ruleset, flag: Flag, evaluation: Evaluation, rule: Rule | None, user_id: str) -> FlagMetadata:
-    """Return the metadata that the service answers with."""
+    """Return the metadata that the service would answer."""
     metadata: dict[str, bool | int | float | str] = {
         "flagSetId": ruleset.environment,
         "revision": ruleset.revision,

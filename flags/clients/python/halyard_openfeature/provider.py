@@ -1,4 +1,4 @@
-"""The provider: the methods that OpenFeature calls, and the life of what is behind them."""
+"""The provider: the methods that OpenFeature calls, and its life cycle."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ _Object = Sequence[FlagValueType] | Mapping[str, FlagValueType]
 
 
 class HalyardProvider(AbstractProvider):
-    """Evaluates flags of Halyard, for OpenFeature.
+    """Evaluates flags of Halyard for OpenFeature.
 
-    In `remote` mode, the service evaluates each flag, and records exposures itself. In `local` mode, this process
-    evaluates with a ruleset that it keeps current; it needs a key of scope `server`, and reports exposures.
+    In `remote` mode, the service evaluates each flag and records exposures. In `local` mode, this process evaluates a
+    ruleset that it keeps current, and reports exposures. Local mode needs a key of scope `server`.
 
-    `state_file` is where local mode keeps the last known ruleset, for starts without the service, and `bootstrap` is a
-    ruleset (`data` of `GET /v1/ruleset`) for starts without both. They need `environment`, the key of the environment
-    that they must be of. `exposures` says whether to report them; by default, only local mode does. `timeout` and the
-    intervals are in seconds. `http_options` are options of httpx clients.
+    `state_file`: where local mode keeps the last ruleset, for starts without the service.
+    `bootstrap`: a ruleset (`data` of `GET /v1/ruleset`) for starts without both.
+    `environment`: the key of the environment that `state_file` and `bootstrap` must be of.
+    `exposures`: whether to report them; by default, only local mode does.
+    `timeout` and the intervals: in seconds.
+    `http_options`: options of httpx clients.
     """
 
     def __init__(
@@ -86,9 +88,9 @@ class HalyardProvider(AbstractProvider):
         return self._hooks
 
     def initialize(self, evaluation_context: EvaluationContext) -> None:
-        """Fetch the ruleset, in local mode. If the service does not answer, begin with the last known one.
+        """Fetch the ruleset in local mode. If the service does not answer, begin with the last known ruleset.
 
-        Raises OpenFeatureError if there is none, and goes on trying. A provider may begin again after `shutdown`.
+        Raises OpenFeatureError if there is none, and keeps trying. A provider may begin again after `shutdown`.
         """
         if self._api.client.is_closed:
             self._api.reset()
@@ -107,9 +109,9 @@ class HalyardProvider(AbstractProvider):
             self._follower.start(is_current=True)
 
     def shutdown(self) -> None:
-        """Send the events that wait, and end."""
+        """Send the queued events, and end."""
         if self._api.client.is_closed:
-            return  # the end of the process comes after a shutdown
+            return  # the process ends after an explicit shutdown
         self._is_initialized = False
         if self._follower is not None:
             self._follower.stop()
@@ -117,15 +119,15 @@ class HalyardProvider(AbstractProvider):
         self._api.close()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send the events that wait, and return whether all of them arrived. It blocks."""
+        """Send the queued events, and return whether all arrived. It blocks."""
         return self._events.flush(timeout)
 
     async def flush_async(self, timeout: float = 10.0) -> bool:
-        """Send the events that wait, and return whether all of them arrived. It does not block the event loop."""
+        """Send the queued events without blocking the event loop, and return whether all arrived."""
         return await asyncio.to_thread(self._events.flush, timeout)
 
     async def shutdown_async(self) -> None:
-        """Send the events that wait, and end, without blocking the event loop."""
+        """Send the queued events without blocking the event loop, and end."""
         await self._api.aclose()
         await asyncio.to_thread(self.shutdown)
 
@@ -169,7 +171,7 @@ class HalyardProvider(AbstractProvider):
         return ruleset is None or experiment in ruleset.experiments
 
     def _begin_in_child(self) -> None:
-        """Begin anew in a process that was forked: threads and connections stayed with the parent."""
+        """Begin anew in a forked process, which has no threads and connections of its own."""
         if self._api.client.is_closed:
             return
         self._api.reset()
@@ -258,8 +260,8 @@ class HalyardProvider(AbstractProvider):
     ) -> None:
         """Queue an event of the user. It returns at once, and never raises.
 
-        The properties of the event are the attributes of the details, and `value` is the property `value`. Money is
-        counted where the attributes name `revenue` and `currency`.
+        The event's properties are the attributes of the details, and its property `value` is their `value`. Amounts of
+        money need the attributes `revenue` and `currency`.
         """
         details = tracking_event_details or TrackingEventDetails()
         value = {} if details.value is None else {"value": details.value}

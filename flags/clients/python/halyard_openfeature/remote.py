@@ -1,4 +1,4 @@
-"""Evaluation by the service: one request of OFREP for each flag."""
+"""Evaluation by the service, with one request of OFREP for each flag."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ _REFUSALS = {401: "The service does not know this key.", 403: "This key may not 
 
 
 class RemoteEvaluator:
-    """Asks the service. Requests from event loops do not block them."""
-
     def __init__(self, api: Api) -> None:
         self._api = api
         self._not_before = 0.0
@@ -36,7 +34,7 @@ class RemoteEvaluator:
     def resolve(
         self, flag_key: str, flag_type: FlagType, user_id: str, attributes: Mapping[str, Any]
     ) -> FlagResolutionDetails[Any]:
-        """Return what a flag is for a user. Raises OpenFeatureError."""
+        """Evaluate a flag for a user. Raises OpenFeatureError."""
         path, body = self._question(flag_key, user_id, attributes)
         try:
             response = self._api.client.post(path, content=body, headers=_JSON)
@@ -47,7 +45,7 @@ class RemoteEvaluator:
     async def resolve_async(
         self, flag_key: str, flag_type: FlagType, user_id: str, attributes: Mapping[str, Any]
     ) -> FlagResolutionDetails[Any]:
-        """Return what a flag is for a user. Raises OpenFeatureError."""
+        """Evaluate a flag for a user without blocking the event loop. Raises OpenFeatureError."""
         path, body = self._question(flag_key, user_id, attributes)
         try:
             response = await self._api.async_client.post(path, content=body, headers=_JSON)

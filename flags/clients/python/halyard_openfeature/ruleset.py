@@ -1,4 +1,4 @@
-"""Rulesets: compiled for the engine, and stored in a file as the last known state."""
+"""Rulesets: compiled for the engine, and kept in a file for starts without the service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RulesetError(Exception):
 
 @dataclass(frozen=True)
 class Ruleset:
-    """The flags and segments of an environment at a revision, with the JSON that they were compiled from."""
+    """The flags and segments of an environment at a revision, with their JSON."""
 
     environment: str
     revision: int
@@ -44,9 +44,9 @@ class Ruleset:
 def compile_ruleset(
     data: Any, etag: str = "", *, before: Ruleset | None = None, expected: str | None = None
 ) -> Ruleset:
-    """Return the ruleset that decoded JSON describes. Flags that are as in `before` are not compiled again.
+    """Compile a decoded ruleset. Flags that equal those of `before` are not compiled again.
 
-    Raises RulesetError if it is not that of the environment `expected`, or if the engine does not understand it.
+    Raises RulesetError if it is not of the environment `expected`, or if the engine does not understand it.
     """
     try:
         environment, revision = str(data["environment"]), int(data["revision"])
@@ -71,9 +71,9 @@ def _compile(document: Mapping[str, Any], before: Ruleset | None) -> Flag:
 
 
 def write_state(path: Path, ruleset: Ruleset, data: Any) -> None:
-    """Replace the file with this ruleset, at once and for its owner alone.
+    """Replace the file with this ruleset. Only its owner may read it.
 
-    Raises RulesetError if the file holds another environment, which another process then needs, and OSError.
+    Raises RulesetError if the file is of another environment, and OSError.
     """
     _require_free(path, ruleset.environment)
     body = json.dumps(data, separators=(",", ":")).encode()
@@ -99,7 +99,7 @@ def write_state(path: Path, ruleset: Ruleset, data: Any) -> None:
 def _require_free(path: Path, environment: str) -> None:
     try:
         header, _ = _read(path)
-    except (OSError, RulesetError):  # there is none yet, or it is of no use to anybody
+    except (OSError, RulesetError):  # there is no file yet, or nobody can use it
         return
     if header["environment"] != environment:
         raise RulesetError(
@@ -108,7 +108,7 @@ def _require_free(path: Path, environment: str) -> None:
 
 
 def read_state(path: Path, expected: str) -> Ruleset | None:
-    """Return the ruleset of the file, if there is one. Raises RulesetError, also for another environment."""
+    """Return the ruleset in the file, if any. Raises RulesetError, also if it is of another environment."""
     try:
         header, body = _read(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Event streams of the service, which say that something has changed (Server-Sent Events)."""
+"""The event stream of the service, which announces changes (Server-Sent Events)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import httpx
 from .api import Api
 
 _SECONDS_OF_SILENCE = 45.0  # the service sends something every 15 seconds
-_NO_FLAG = "-"  # no flag can have this key, so the answer holds the address of the stream alone
+_NO_FLAG = "-"  # no flag can have this key, so the answer has only the address of the stream
 _revision = re.compile(r"(\d{1,18})(?:\.\d+)?")
 
 
 class Stream:
     """The open stream of an environment. `close` may be called from any thread, and ends the iteration.
 
-    `is_offered` is false if the service offers no stream, and `was_opened` is true once it has been open.
+    `is_offered` is False if the service offers no stream. `was_opened` is True once it has been open.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Stream:
         self._is_closed = False
 
     def revisions(self, api: Api, last: int) -> Iterator[int]:
-        """Yield each revision after the last one that is known, until the stream ends. Raises httpx.HTTPError."""
+        """Yield each new revision until the stream ends. Raises httpx.HTTPError."""
         address = _find_address(api)
         self.is_offered = address is not None
         if address is None:
@@ -38,7 +38,7 @@ class Stream:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last), "Cache-Control": "no-store"}
         timeout = httpx.Timeout(api.timeout, read=_SECONDS_OF_SILENCE)
         request = api.client.build_request("GET", address, headers=headers, timeout=timeout)
-        del request.headers["Authorization"]  # the address has a token, and may be of another host
+        del request.headers["Authorization"]  # the address contains a token, and may be on another host
         with closing(api.client.send(request, stream=True)) as response:
             response.raise_for_status()
             self._response, self.was_opened = response, True
@@ -51,12 +51,12 @@ class Stream:
         stream = response.extensions.get("network_stream") if response is not None else None
         connection = stream.get_extra_info("socket") if stream is not None else None
         if connection is not None:
-            with suppress(OSError):  # wakes the thread that reads
+            with suppress(OSError):  # wake the reading thread
                 connection.shutdown(socket.SHUT_RDWR)
 
 
 def messages(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the data of each event, from the lines of a stream. Comments and other fields are left out."""
+    """Yield the data of each event in the lines of a stream. Comments and other fields are ignored."""
     data: list[str] = []
     for line in lines:
         if not line:
@@ -68,7 +68,7 @@ def messages(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _revision_of(message: str) -> int:
-    """Return the revision that a message names, or 0 if it names none."""
+    """Return the revision in a message, or 0."""
     try:
         matched = _revision.fullmatch(json.loads(message)["etag"])
     except (ValueError, KeyError, TypeError):

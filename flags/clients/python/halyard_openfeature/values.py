@@ -1,4 +1,4 @@
-"""The types of values, as OpenFeature's methods ask for them."""
+"""The types of values that OpenFeature's methods ask for."""
 
 from __future__ import annotations
 
