@@ -40,5 +40,5 @@ register("exposures of forced variants", remove_all_forced_exposures)  # before 
 register("results of experiments", refresh_results)
 register("outcomes of experiments", refresh_outcomes)  # after the results are frozen
 spread_by_user(Exposure, "experiment_id", USER)
-spread_by_user(UserValue, "experiment_id", USER, "metric")
-spread_by_user(DayValue, "experiment_id", USER, "metric", "since")
+spread_by_user(UserValue)
+spread_by_user(DayValue, "state_id", USER, "metric", "since")

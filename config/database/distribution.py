@@ -26,7 +26,7 @@ USER = "user_id"
 
 @dataclass(frozen=True, slots=True)
 class SpreadTable:
-    """A table whose rows are spread by user. `key` has the columns of its primary key.
+    """A table whose rows are spread by user. `key` has the columns of its primary key, if it has one.
 
     `has_arrivals` is whether its rows store when they were written, for `config.database.commit_order`.
     """
@@ -40,8 +40,11 @@ spread: list[SpreadTable] = []
 
 
 def spread_by_user(model: type[Model], *key: str) -> None:
-    """Spread the table of a model. Citus wants the column of users in the primary key, which gets these columns."""
-    assert USER in key, model  # noqa: S101 (a worker can check only what it has)
+    """Spread the table of a model, which has no primary key or gets one of these columns.
+
+    Citus wants the column of users in it.
+    """
+    assert not key or USER in key, model  # noqa: S101 (a worker can check only what it has)
     has_arrivals = any(isinstance(field, ArrivalField) for field in model._meta.fields)
     spread.append(SpreadTable(model._meta.db_table, key, has_arrivals))
 
@@ -251,10 +254,10 @@ def _without_reference(table: SpreadTable, name: str) -> str:
 
 
 def _with_key(table: SpreadTable) -> Iterator[str]:
-    [(name, columns)] = _rows(_KEY, table.name)
-    if set(columns) != set(table.key):
-        yield f'ALTER TABLE {table.name} DROP CONSTRAINT "{name}"'
-        yield f'ALTER TABLE {table.name} ADD CONSTRAINT "{name}" PRIMARY KEY ({", ".join(table.key)})'
+    for name, columns in _rows(_KEY, table.name):
+        if set(columns) != set(table.key):
+            yield f'ALTER TABLE {table.name} DROP CONSTRAINT "{name}"'
+            yield f'ALTER TABLE {table.name} ADD CONSTRAINT "{name}" PRIMARY KEY ({", ".join(table.key)})'
 
 
 def _with_own_arrivals(table: SpreadTable) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import orjson
@@ -66,11 +67,34 @@ def select_of(queryset: QuerySet[Any, Any]) -> Select:
     return Select(sql, tuple(params), (*(queryset.query.selected or ()),))
 
 
-def insert_select(model: type[Model], select: Select) -> int:
-    """Store the rows of a SELECT, and return their number. Its columns are named like fields of the model."""
-    fields: list[Any] = [model._meta.get_field(name) for name in select.columns]
+def insert_select(model: type[Model], *selects: Select, order_by: str, **same: int) -> int:
+    """Store the rows of SELECTs in the order of a column, and return their number.
+
+    The columns of a SELECT are named like fields of the model. Those that another one has besides are NULL, and those
+    in `same` have one value in all rows.
+    """
+    names = [*dict.fromkeys(chain(*(select.columns for select in selects)))]
+    fields: list[Any] = [model._meta.get_field(name) for name in (*same, *names)]
     columns = ", ".join(_quoted(field.column) for field in fields)
-    return _execute(f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) {select.sql}", select.params)
+    rows = " UNION ALL ".join(_aligned(select, fields[len(same) :]) for select in selects)
+    values = ", ".join([*["%s"] * len(same), *map(_quoted, names)])
+    statement = (
+        f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) "  # noqa: S608 (names of columns)
+        f"SELECT {values} FROM ({rows}) AS stored ORDER BY {_quoted(order_by)}"
+    )
+    return _execute(statement, [*same.values(), *chain(*(select.params for select in selects))])
+
+
+def _aligned(select: Select, fields: Sequence[Any]) -> str:
+    """Return a SELECT with a column for each field."""
+    values = {
+        field.name: _quoted(field.name)
+        if field.name in select.columns
+        else f"CAST(NULL AS {field.db_type(connection)})"
+        for field in fields
+    }
+    named = ", ".join(f"{value} AS {_quoted(name)}" for name, value in values.items())
+    return f"SELECT {named} FROM ({select.sql}) AS selected"  # noqa: S608 (names of columns)
 
 
 def unpivoted(
@@ -102,8 +126,8 @@ def rows_of(model: type[Row], select: Select, *, is_fenced: bool = False) -> Que
     If it is fenced, each of its columns is computed once for each row, however often the queryset uses it.
     """
     queryset = model._default_manager.order_by()
-    fenced = replace(select, sql=f"{select.sql}{_FENCES[engine()]}") if is_fenced else select
-    queryset.query.base_table_class = partial(_Rows, fenced)  # type: ignore[assignment]
+    rows = replace(select, sql=f"{select.sql}{_FENCES[engine()]}") if is_fenced else select
+    queryset.query.base_table_class = partial(_Rows, rows)  # type: ignore[assignment]
     return queryset
 
 

@@ -131,7 +131,7 @@ def reopen(log: Writing, experiment: Experiment) -> None:
     lock_environment(experiment.environment)
     stopped_at = _require_reopenable(experiment, log.at)
     lock_results([experiment.pk])
-    ResultState.objects.filter(pk=experiment.pk).update(watermark="", stopped_at=None, archive=None)
+    ResultState.objects.filter(experiment=experiment).update(watermark="", stopped_at=None, archive=None)
     _run_again(log, experiment)
     record_reported_meanwhile(experiment, stopped_at)
     remove_forced_exposures(experiment)  # of users who became testers while the results were frozen

@@ -199,9 +199,6 @@ def _values(stored: Document) -> dict[str, Any]:
     return {column: stored.get(name) for name, column in _COLUMNS.items()}
 
 
-_COMPUTED = (UserValue, VariantSums, DayValue, DailySums, StoredOutcome)
-
-
 def undo_start(log: Writing, experiment: Experiment, draft: Document) -> None:
     """Make the draft with this document of a running experiment again, and remove its rule from its flag.
 
@@ -209,14 +206,17 @@ def undo_start(log: Writing, experiment: Experiment, draft: Document) -> None:
     waited for, and others wait: each exposure is either counted here or refused there.
     """
     lock_environment(experiment.environment)
-    lock_results([experiment.pk])
+    [state] = lock_results([experiment.pk])
     lock_rows(Rank.EXPERIMENTS, Experiment.objects.filter(pk=experiment.pk))
     remove_forced_exposures(experiment)
     _require_unexposed(experiment)
-    for model in _COMPUTED:
-        model.objects.filter(experiment=experiment).delete()  # of users who were erased, at most
+    # There are results of users who were erased, at most.
+    for of_users in (UserValue, DayValue):
+        of_users.objects.filter(state=state).delete()
+    for of_experiment in (VariantSums, DailySums, StoredOutcome):
+        of_experiment.objects.filter(experiment=experiment).delete()
     # The state stays, because a refresh may be waiting for it.
-    ResultState(experiment=experiment).save(force_update=True)
+    ResultState(pk=state.pk, experiment=experiment).save(force_update=True)
     _become_draft(log, experiment, draft)
 
 

@@ -8,6 +8,7 @@ from django.db import migrations, models
 import config.database.commit_order
 import config.documents
 import experiments.models.fields
+from config.database.repeating_keys import ReplaceKeyByIndex
 
 
 def _key(*columns):
@@ -24,6 +25,38 @@ def _experiment(related_name):
     )
 
 
+def _state(related_name):
+    return models.ForeignKey(
+        db_constraint=False,
+        db_index=False,
+        on_delete=django.db.models.deletion.PROTECT,
+        related_name=related_name,
+        to="experiments.resultstate",
+    )
+
+
+def _by_size(column, name):
+    condition = models.Q(("is_ranked", True), (f"{column}__isnull", False))
+    return models.Index(condition=condition, fields=["state", "metric", column], name=name)
+
+
+# Columns of a table are in the order of their sizes, so that no bytes lie between them.
+_AMOUNTS = [
+    ("value", models.FloatField(null=True)),
+    ("denominator", models.FloatField(null=True)),
+    ("value_before", models.FloatField(null=True)),
+    ("denominator_before", models.FloatField(null=True)),
+]
+_NUMBERS = [
+    ("events", models.IntegerField(null=True)),
+    ("other_currency", models.IntegerField(null=True)),
+    ("metric", models.SmallIntegerField()),
+    ("variant_number", models.SmallIntegerField()),
+    ("phase", models.SmallIntegerField()),
+    ("steps", models.SmallIntegerField(null=True)),
+    ("is_ranked", models.BooleanField(null=True)),
+    ("user_id", models.CharField(max_length=200)),
+]
 _SUMS = [
     ("users", models.IntegerField(default=0)),
     ("in_several_variants", models.IntegerField(default=0)),
@@ -152,13 +185,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="ResultState",
             fields=[
+                ("id", models.AutoField(primary_key=True, serialize=False)),
                 (
                     "experiment",
                     models.OneToOneField(
                         on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
                         related_name="result_state",
-                        serialize=False,
                         to="experiments.experiment",
                     ),
                 ),
@@ -195,23 +227,14 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="DayValue",
             fields=[
-                ("pk", _key("experiment_id", "user_id", "metric", "since")),
-                ("value", models.FloatField(null=True)),
-                ("denominator", models.FloatField(null=True)),
-                ("value_before", models.FloatField(null=True)),
-                ("denominator_before", models.FloatField(null=True)),
+                ("pk", _key("state_id", "user_id", "metric", "since")),
+                *_AMOUNTS,
                 ("since", models.DateField()),
                 ("until", models.DateField(null=True)),
-                ("events", models.IntegerField(null=True)),
-                ("other_currency", models.IntegerField(null=True)),
-                ("metric", models.SmallIntegerField()),
-                ("variant_number", models.SmallIntegerField()),
-                ("phase", models.SmallIntegerField()),
-                ("steps", models.SmallIntegerField(null=True)),
-                ("is_ranked", models.BooleanField(null=True)),
-                ("user_id", models.CharField(max_length=200)),
-                ("experiment", _experiment("day_values")),
+                ("state", _state("day_values")),
+                *_NUMBERS,
             ],
+            options={"abstract": False},
         ),
         migrations.CreateModel(
             name="DailySums",
@@ -437,24 +460,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="UserValue",
             fields=[
-                ("pk", _key("experiment_id", "user_id", "metric")),
-                ("value", models.FloatField(null=True)),
-                ("denominator", models.FloatField(null=True)),
-                ("value_before", models.FloatField(null=True)),
-                ("denominator_before", models.FloatField(null=True)),
+                ("pk", _key("state_id", "user_id", "metric")),
+                *_AMOUNTS,
                 ("exposed_at", models.DateTimeField(null=True)),
                 ("day", models.DateField()),
-                ("events", models.IntegerField(null=True)),
-                ("other_currency", models.IntegerField(null=True)),
-                ("metric", models.SmallIntegerField()),
-                ("variant_number", models.SmallIntegerField()),
-                ("phase", models.SmallIntegerField()),
-                ("steps", models.SmallIntegerField(null=True)),
+                ("state", _state("values")),
+                *_NUMBERS,
                 ("in_several_variants", models.BooleanField(null=True)),
-                ("is_ranked", models.BooleanField(null=True)),
-                ("user_id", models.CharField(max_length=200)),
-                ("experiment", _experiment("values")),
             ],
+            options={"abstract": False},
         ),
         migrations.CreateModel(
             name="VariantSums",
@@ -540,22 +554,8 @@ class Migration(migrations.Migration):
                 name="experiment_winner_once_stopped",
             ),
         ),
-        migrations.AddIndex(
-            model_name="dayvalue",
-            index=models.Index(
-                condition=models.Q(("is_ranked", True)),
-                fields=["experiment", "metric", "value"],
-                name="day_value_by_size",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="dayvalue",
-            index=models.Index(
-                condition=models.Q(("is_ranked", True), ("value_before__isnull", False)),
-                fields=["experiment", "metric", "value_before"],
-                name="day_value_before_by_size",
-            ),
-        ),
+        migrations.AddIndex(model_name="dayvalue", index=_by_size("value", "day_value_by_size")),
+        migrations.AddIndex(model_name="dayvalue", index=_by_size("value_before", "day_value_before_by_size")),
         migrations.AddIndex(
             model_name="comment",
             index=models.Index(fields=["experiment", "at", "id"], name="comment_by_time"),
@@ -579,22 +579,17 @@ class Migration(migrations.Migration):
                 name="exposure_origin_known",
             ),
         ),
+        migrations.AddIndex(model_name="uservalue", index=_by_size("value", "value_by_size")),
+        migrations.AddIndex(model_name="uservalue", index=_by_size("value_before", "value_before_by_size")),
         migrations.AddIndex(
             model_name="uservalue",
-            index=models.Index(fields=["experiment", "metric", "day"], name="value_by_day"),
+            index=models.Index(condition=models.Q(("metric", -1)), fields=["state", "day"], name="exposed_user_by_day"),
         ),
-        migrations.AddIndex(
+        migrations.AddConstraint(
             model_name="uservalue",
-            index=models.Index(
-                condition=models.Q(("is_ranked", True)), fields=["experiment", "metric", "value"], name="value_by_size"
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("metric", -1)), fields=("state", "user_id"), name="exposed_user"
             ),
         ),
-        migrations.AddIndex(
-            model_name="uservalue",
-            index=models.Index(
-                condition=models.Q(("is_ranked", True), ("value_before__isnull", False)),
-                fields=["experiment", "metric", "value_before"],
-                name="value_before_by_size",
-            ),
-        ),
+        ReplaceKeyByIndex("uservalue", ["state_id", "user_id"], "value_by_user"),
     ]

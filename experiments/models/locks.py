@@ -55,14 +55,16 @@ def lock_results(experiment_ids: Collection[UUID]) -> list[ResultState]:
     """Lock and return the result states of these experiments. No other transaction changes their values or sums.
 
     The experiments must have started: a draft could be deleted before its new state is committed. Only an erasure locks
-    several states, and an environment has one erasure at a time. So no holder of one state waits for another one while
-    this creates missing states and locks the rest.
+    several states, and an environment has one erasure at a time. So whoever holds one of these states while missing
+    ones are created waits for nobody.
     """
-    wanted = ResultState.objects.filter(pk__in=experiment_ids)
-    missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
-    ResultState.objects.bulk_create([ResultState(experiment_id=pk) for pk in missing], ignore_conflicts=True)
-    # These are large, and not written by those who change totals.
-    return lock_rows(Rank.RESULTS, wanted.defer("archive", "reading").order_by("pk"))
+    # What is deferred is large, and not written by those who change sums.
+    wanted = ResultState.objects.filter(experiment__in=experiment_ids).defer("archive", "reading").order_by("pk")
+    states = lock_rows(Rank.RESULTS, wanted)
+    if missing := sorted({*experiment_ids}.difference(state.experiment_id for state in states)):
+        ResultState.objects.bulk_create([ResultState(experiment_id=pk) for pk in missing], ignore_conflicts=True)
+        states = lock_rows(Rank.RESULTS, wanted)
+    return states
 
 
 def lock_experiment(experiment: Experiment) -> Experiment:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class ResultState(models.Model):
     """How far the values and sums of an experiment are refreshed. Whoever changes them locks this row."""
 
-    experiment = models.OneToOneField(
-        Experiment, on_delete=models.CASCADE, primary_key=True, related_name="result_state"
-    )
+    id = models.AutoField(primary_key=True)
+    """Names the experiment in its values, of which there are many, in a quarter of the bytes of a UUID."""
+    experiment = models.OneToOneField(Experiment, on_delete=models.CASCADE, related_name="result_state")
     watermark = models.TextField(blank=True, default="")
     """The values include all rows up to here, in the order of commits (see `config.database.commit_order`).
 
@@ -51,28 +51,15 @@ class ResultState(models.Model):
         return f"Results of {self.experiment_id}"
 
 
-class UserValue(models.Model):
-    """The value of a metric for an exposed user, before caps.
+class ValueColumns(models.Model):
+    """The value of a metric for a user, before caps. Zeros are stored as NULL."""
 
-    A user has a row for each metric that counts one of their events, and a row of EXPOSURE. Zeros are stored as NULL. A
-    refresh subtracts these values from the sums before it adds the new ones.
-    """
-
-    pk = models.CompositePrimaryKey("experiment_id", "user_id", "metric")
-    # No constraint: to check it for millions of rows would take longer than to write them.
-    experiment = models.ForeignKey(
-        Experiment, on_delete=models.PROTECT, related_name="values", db_index=False, db_constraint=False
-    )
     value = models.FloatField(null=True)
     """The value, the numerator of a ratio, or the number of events of a quantile."""
     denominator = models.FloatField(null=True)
     value_before = models.FloatField(null=True)
     """The value before the exposure, within the look-back."""
     denominator_before = models.FloatField(null=True)
-    exposed_at = models.DateTimeField(null=True)
-    """This column and `in_several_variants` are set in rows of EXPOSURE only."""
-    day = models.DateField()
-    """The day of the exposure, in UTC."""
     events = models.IntegerField(null=True)
     """The number of events of the metric from the exposure to the stop, whatever the window."""
     other_currency = models.IntegerField(null=True)
@@ -84,64 +71,72 @@ class UserValue(models.Model):
     phase = models.SmallIntegerField()
     steps = models.SmallIntegerField(null=True)
     """The number of steps of a funnel that the user passed in order."""
-    in_several_variants = models.BooleanField(null=True)
     is_ranked = models.BooleanField(null=True)
     """True where the metric has a cap at a percentile, else NULL."""
     user_id = models.CharField(max_length=NAME_LENGTH)
-    exposure = Join(Exposure, "experiment", "user_id")
+
+    class Meta:
+        abstract = True
+
+
+def _by_size(column: str, name: str) -> models.Index:
+    """Return the index by which a cap at a percentile is found, and the users above it."""
+    condition = Q(("is_ranked", True), (f"{column}__isnull", False))
+    return models.Index(fields=("state", "metric", column), condition=condition, name=name)
+
+
+class UserValue(ValueColumns):
+    """The value of a metric for an exposed user.
+
+    A user has a row for each metric that counts one of their events, and a row of EXPOSURE. A refresh subtracts these
+    values from the sums before it adds the new ones. One statement writes all rows of a user, so the unique row of
+    EXPOSURE keeps each of them from being there twice.
+    """
+
+    # PostgreSQL has an index by state and user instead, which takes a tenth of the bytes: it holds each user once.
+    pk = models.CompositePrimaryKey("state_id", "user_id", "metric")
+    # No constraint: to check it for millions of rows would take longer than to write them.
+    state = models.ForeignKey(
+        ResultState, on_delete=models.PROTECT, related_name="values", db_index=False, db_constraint=False
+    )
+    exposed_at = models.DateTimeField(null=True)
+    """This column and `in_several_variants` are set in rows of EXPOSURE only."""
+    day = models.DateField()
+    """The day of the exposure, in UTC."""
+    in_several_variants = models.BooleanField(null=True)
+    exposure = Join(Exposure, "user_id")
+    """The exposures of the user in all experiments, in queries alone."""
 
     class Meta:
         indexes = (
-            models.Index(fields=("experiment", "metric", "day"), name="value_by_day"),
-            models.Index(fields=("experiment", "metric", "value"), condition=Q(is_ranked=True), name="value_by_size"),
-            models.Index(
-                fields=("experiment", "metric", "value_before"),
-                condition=Q(is_ranked=True, value_before__isnull=False),
-                name="value_before_by_size",
-            ),
+            models.Index(fields=("state", "day"), condition=Q(metric=EXPOSURE), name="exposed_user_by_day"),
+            _by_size("value", "value_by_size"),
+            _by_size("value_before", "value_before_by_size"),
+        )
+        constraints = (
+            models.UniqueConstraint(fields=("state", "user_id"), condition=Q(metric=EXPOSURE), name="exposed_user"),
         )
 
     def __str__(self) -> str:
         return f"Metric {self.metric} of {self.user_id}"
 
 
-class DayValue(models.Model):
+class DayValue(ValueColumns):
     """The value of a metric without a window for a user, from the end of one day until the end of a later day.
 
     A user has a row for each day on which the value changed. The last row has no end. Only metrics of which somebody
     asked for a series have rows.
     """
 
-    pk = models.CompositePrimaryKey("experiment_id", "user_id", "metric", "since")
-    experiment = models.ForeignKey(
-        Experiment, on_delete=models.PROTECT, related_name="day_values", db_index=False, db_constraint=False
+    pk = models.CompositePrimaryKey("state_id", "user_id", "metric", "since")
+    state = models.ForeignKey(
+        ResultState, on_delete=models.PROTECT, related_name="day_values", db_index=False, db_constraint=False
     )
-    value = models.FloatField(null=True)
-    denominator = models.FloatField(null=True)
-    value_before = models.FloatField(null=True)
-    denominator_before = models.FloatField(null=True)
     since = models.DateField()
     until = models.DateField(null=True)
-    events = models.IntegerField(null=True)
-    other_currency = models.IntegerField(null=True)
-    metric = models.SmallIntegerField()
-    variant_number = models.SmallIntegerField()
-    phase = models.SmallIntegerField()
-    steps = models.SmallIntegerField(null=True)
-    is_ranked = models.BooleanField(null=True)
-    user_id = models.CharField(max_length=NAME_LENGTH)
 
     class Meta:
-        indexes = (
-            models.Index(
-                fields=("experiment", "metric", "value"), condition=Q(is_ranked=True), name="day_value_by_size"
-            ),
-            models.Index(
-                fields=("experiment", "metric", "value_before"),
-                condition=Q(is_ranked=True, value_before__isnull=False),
-                name="day_value_before_by_size",
-            ),
-        )
+        indexes = (_by_size("value", "day_value_by_size"), _by_size("value_before", "day_value_before_by_size"))
 
     def __str__(self) -> str:
         return f"Metric {self.metric} of {self.user_id} since {self.since}"

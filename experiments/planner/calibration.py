@@ -336,7 +336,7 @@ class DrawnUsers:
 
     def __init__(self, experiment: Experiment, most: int) -> None:
         self._experiment = experiment
-        self._stored = stored_values(experiment.pk)
+        self._stored = stored_values(experiment)
         self.exposed = self._stored.filter(metric=EXPOSURE).count()
         is_drawn = self.exposed > most
         self._below = f"{16**_DIGITS * most // self.exposed:0{_DIGITS}x}" if is_drawn else None

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import sqrt
-from uuid import UUID
 
 from django.db import transaction
-from django.db.models import CharField, F, IntegerField, Min, UUIDField, Value
+from django.db.models import CharField, F, IntegerField, Min, Value
 from django.db.models.functions import MD5
 
 from config.database.consistent_reads import read_consistently
@@ -294,7 +293,6 @@ def sample_events(definition: Definition, environment: Environment, now: datetim
         .values("user_id")
         .annotate(
             exposed_at=Min("timestamp"),
-            experiment_id=Value(UUID(int=0), UUIDField()),
             variant=Value(_VARIANT, CharField()),
             phase=Value(1, IntegerField()),
         )

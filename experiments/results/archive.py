@@ -96,10 +96,10 @@ def refresh_for_the_last_time(state: ResultState, now: datetime) -> None:
     After the commit, `freeze` must store the rest.
     """
     refresh_locked(state, now)
-    current = Experiment.objects.get(pk=state.pk)
+    current = Experiment.objects.get(pk=state.experiment_id)
     if _has_quantiles_to_store(current):
         _store_quantiles(current, now)
-    Experiment.objects.filter(pk=state.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=now)
+    Experiment.objects.filter(pk=state.experiment_id, status=Status.STOPPED, frozen_at=None).update(frozen_at=now)
 
 
 def _has_quantiles_to_store(experiment: Experiment) -> bool:
@@ -135,7 +135,7 @@ def _store(experiment: Experiment, now: datetime) -> None:
         lock_results([experiment.pk])
         # The experiment may have been reopened meanwhile, and then its results are no longer the same.
         if Experiment.objects.filter(pk=experiment.pk, frozen_at=experiment.frozen_at).exists():
-            ResultState.objects.filter(pk=experiment.pk, archive__isnull=True).update(archive=stored)
+            ResultState.objects.filter(experiment=experiment, archive__isnull=True).update(archive=stored)
 
 
 # reading: what was stored if the results are frozen, or else what the events say now

@@ -23,6 +23,7 @@ from experiments.results.values import (
     source_of,
     stored_exposures,
     stored_values,
+    with_exposures,
 )
 from experiments.stats.types import Quantile
 
@@ -79,13 +80,13 @@ def read_breakdown(
     boundaries = {} if now is None else boundaries_of(experiment, now, source_of(experiment).definitions.values())
     limits = boundaries if maturity == "mature" else {}
     own = _frequent_values(experiment, attribute, phases, most)
-    place = PlaceInList(F("exposure__attributes"), Value(attribute), own)
+    place = PlaceInList(F("own_exposure__attributes"), Value(attribute), own)
     reader = _computed if is_computed else _stored
     by_place: dict[int | None, dict[int, dict[int, dict[str, ExactSums]]]] = {}
     with planned(**IN_ONE_PASS) if is_computed else nullcontext():
         users, values = reader(experiment, phases, limits)
         exposed = _count_users(experiment, users, attribute, own, boundaries)
-        placed = values.annotate(**{_PLACE: place})
+        placed = with_exposures(values, experiment).annotate(**{_PLACE: place})
         summed = sum_values(placed, summing_of(experiment, caps), (_PLACE, "phase"))
     mature: dict[int | None, dict[timedelta, dict[int, dict[str, int]]]] = {}
     for (at, phase, variant), (sums, counts) in exposed.items():
@@ -126,10 +127,10 @@ def _stored(
 ) -> tuple[QuerySet[Exposure], QuerySet[UserValue]]:
     """Return the exposures of the users, and the stored values that count."""
     source = source_of(experiment)
-    values = _of_phases(stored_values(experiment.pk), phases).exclude(metric=EXPOSURE)
+    values = _of_phases(stored_values(experiment), phases).exclude(metric=EXPOSURE)
     counts = Q(metric__in=[number for number in source.definitions if source.definitions[number].span not in limits])
     for span, boundary in limits.items():
-        last_day = stored_values(experiment.pk).filter(metric=EXPOSURE, day=boundary.date(), exposed_at__lt=boundary)
+        last_day = stored_values(experiment).filter(metric=EXPOSURE, day=boundary.date(), exposed_at__lt=boundary)
         is_mature = Q(day__lt=boundary.date()) | Q(day=boundary.date(), user_id__in=last_day.values("user_id"))
         of_span = [number for number, definition in source.definitions.items() if definition.span == span]
         counts |= Q(metric__in=of_span) & is_mature

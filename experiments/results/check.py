@@ -74,7 +74,7 @@ def check_sums(experiment: Experiment, now: datetime) -> list[Difference]:
 
     def compare(state: ResultState) -> list[Difference]:
         refresh_locked(state, now)
-        current = Experiment.objects.get(pk=state.pk)
+        current = Experiment.objects.get(pk=state.experiment_id)
         update, keys = Update(state, current), [definition.key for definition in definitions_of(current)]
         right = sums_from_scratch(current, update.caps)
         return [

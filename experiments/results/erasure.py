@@ -38,7 +38,7 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     recent_users.erase_user(environment, user_id, timezone.now())
     in_environment = Experiment.objects.in_environment(environment)
     states = lock_results(list(in_environment.started().values_list("pk", flat=True)))
-    experiments = list(in_environment.filter(pk__in=[state.pk for state in states]))
+    experiments = list(in_environment.filter(pk__in=[state.experiment_id for state in states]))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # The order in which recording locks them.
     exposures = lock_for_deletion(theirs.order_by("experiment_id").only("experiment_id", "user_id"), [user_id])
@@ -63,21 +63,19 @@ def _remove_values(
     The states of all experiments with an exposure of the user are saved. A transaction that sees the database as it was
     before then fails when it tries to store values.
     """
-    counted = set(
-        UserValue.objects.filter(experiment__in=experiments, user_id=user_id).values_list("experiment_id", flat=True)
-    )
+    counted = set(UserValue.objects.filter(state__in=states, user_id=user_id).values_list("state_id", flat=True))
     by_id = {experiment.pk: experiment for experiment in experiments}
-    changing = [state for state in states if state.pk in counted or state.pk in exposed]
+    changing = [state for state in states if state.pk in counted or state.experiment_id in exposed]
     if not changing:
         return
     with planned(**WITHOUT_JIT):
         for state in changing:
             forget_open_reading(state)
-            update = Update(state, by_id[state.pk])
+            update = Update(state, by_id[state.experiment_id])
             update.remove([user_id])
             update.store()
             state.save()
-            StoredOutcome.objects.filter(pk=state.pk).delete()  # its figures count the user
+            StoredOutcome.objects.filter(pk=state.experiment_id).delete()  # its figures count the user
 
 
 def _with_anomalies(user_id: str, environment: Environment) -> list[Experiment]:

@@ -23,11 +23,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-from functools import reduce
-from operator import or_
 from typing import Literal
 
-from django.db.models import Q
+from django.db.models import Case, Value, When
 
 from config.timestamps import floor_to_second
 from experiments.metrics.definition import Definition, definitions_of
@@ -39,9 +37,10 @@ from experiments.results.sums import (
     Mature,
     MetricSums,
     SumsAsOf,
+    SumsByPhase,
+    add_up,
     numbers_of,
-    read_phases,
-    sum_by_phase,
+    read_parts,
     sum_values,
     summing_of,
 )
@@ -107,10 +106,12 @@ class MatureSums:
 
 def read_mature(experiment: Experiment, now: datetime, caps: Caps, maturity: Maturity = "mature") -> MatureSums:
     """Return the sums of a started experiment over the users who count at a moment."""
-    definitions, everybody = definitions_of(experiment), read_phases(experiment)
+    definitions = definitions_of(experiment)
     boundaries = boundaries_of(experiment, now, definitions)
     exposed = _read_exposed(experiment) if boundaries else {}
-    sums = _read_sums(experiment, boundaries, exposed, caps)
+    others, of_whole_days = read_parts(experiment, _is_of_whole_day(definitions, boundaries), 2)
+    everybody = add_up(others, of_whole_days)
+    sums = _sum_mature(experiment, boundaries, exposed, of_whole_days, caps)
     return MatureSums(
         end=_end(experiment, now),
         maturity=maturity,
@@ -144,14 +145,15 @@ def _read_exposed(experiment: Experiment) -> dict[tuple[int, str, date], int]:
     }
 
 
-def _read_sums(
+def _sum_mature(
     experiment: Experiment,
     boundaries: Mapping[timedelta, datetime],
     exposed: Mapping[tuple[int, str, date], int],
+    of_whole_days: SumsByPhase,
     caps: Caps,
 ) -> SumsAsOf:
     """Return the sums of the metrics with a window over their mature users, and the numbers of these."""
-    by_phase = _read_whole_days(experiment, boundaries) if boundaries else {}
+    by_phase = add_up(of_whole_days)
     mature: dict[timedelta, dict[int, dict[str, int]]] = {}
     for span, boundary in boundaries.items():
         counts = mature.setdefault(span, {})
@@ -172,16 +174,14 @@ def _add_users(counts: dict[int, dict[str, int]], phase: int, variant: str, user
     of_phase[variant] = of_phase.get(variant, 0) + users
 
 
-def _read_whole_days(
-    experiment: Experiment, boundaries: Mapping[timedelta, datetime]
-) -> dict[int, dict[int, dict[str, ExactSums]]]:
-    """Return the stored sums of the days of exposure that are wholly before the boundaries."""
-    wanted = (
-        Q(metric__in=numbers_of(number, definition), day__lt=boundaries[definition.span].date())
-        for number, definition in enumerate(definitions_of(experiment))
+def _is_of_whole_day(definitions: Sequence[Definition], boundaries: Mapping[timedelta, datetime]) -> Case:
+    """Return 1 for the sums of a metric with a window over a day of exposure wholly before its boundary, else 0."""
+    whole_days = [
+        When(metric__in=numbers_of(number, definition), day__lt=boundaries[definition.span].date(), then=Value(1))
+        for number, definition in enumerate(definitions)
         if definition.span is not None
-    )
-    return sum_by_phase(VariantSums.objects.filter(reduce(or_, wanted), experiment=experiment))
+    ]
+    return Case(*whole_days, default=Value(0))
 
 
 def _sum_last_day(experiment: Experiment, span: timedelta, boundary: datetime, caps: Caps) -> Grouped:
@@ -190,7 +190,7 @@ def _sum_last_day(experiment: Experiment, span: timedelta, boundary: datetime, c
         return {}
     every = summing_of(experiment, caps)
     summing = every.of_metrics([number for number, metric in every.definitions.items() if metric.span == span])
-    of_day = stored_values(experiment.pk).filter(day=boundary.date())
+    of_day = stored_values(experiment).filter(day=boundary.date())
     users = of_day.filter(metric=EXPOSURE, exposed_at__lt=boundary).values("user_id")
     rows = of_day.filter(metric__in=[EXPOSURE, *summing.definitions], user_id__in=users)
     return sum_values(rows, summing, ("phase",), has_exposures=True)

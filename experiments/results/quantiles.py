@@ -231,7 +231,7 @@ class QuantileReader:
         """Return the number of users who count for each span of a quantile. Users who count once go on counting."""
         definitions = [definition for definition in definitions_of(self._experiment) if definition.quantile is not None]
         boundaries = boundaries_of(self._experiment, self._now, definitions) if maturity == "mature" else {}
-        users = stored_values(self._experiment.pk).filter(metric=EXPOSURE, phase__in=phases)
+        users = stored_values(self._experiment).filter(metric=EXPOSURE, phase__in=phases)
         return [users.filter(exposed_at__lt=before).count() for _, before in sorted(boundaries.items())]
 
 

@@ -57,7 +57,7 @@ def bring_series_up_to_date(experiment: Experiment, now: datetime) -> None:
 
 def _begin_series(state: ResultState, metrics: Collection[int]) -> None:
     """Store the values of days for these metrics, unless the events are no longer there."""
-    experiment = Experiment.objects.measured_by_events().filter(pk=state.pk).first()
+    experiment = Experiment.objects.measured_by_events().filter(pk=state.experiment_id).first()
     if experiment is not None:
         with planned(**WITHOUT_JIT):
             Update(state, experiment).begin_series(metrics)
@@ -70,6 +70,8 @@ def refresh(experiment: Experiment, now: datetime) -> ResultState:
     It writes nothing where nothing is new.
     """
     stored = ResultState.objects.defer("archive", "reading").filter(experiment=experiment).first()
+    if stored is not None:
+        experiment.result_state = stored  # so that those who read the values need not look it up
     if stored is not None and _is_current(stored, experiment, now):
         return stored
     with transaction.atomic():
@@ -85,7 +87,7 @@ def refresh_locked(state: ResultState, now: datetime) -> ResultState:
     Each of its statements may see a later moment than the one before. That does no harm: the values of a user come from
     one statement, sums come from the values alone, and the next refresh finds all rows after the watermark again.
     """
-    experiment = Experiment.objects.get(pk=state.pk)
+    experiment = Experiment.objects.get(pk=state.experiment_id)
     if experiment.frozen_at is None and experiment.started_at is not None:  # its start may just have been undone
         watermark = take_mark()
         with planned(**WITHOUT_JIT, parallel_tuple_cost="0"):  # parallel workers halve the time of sums

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import (
     Case,
@@ -34,7 +33,7 @@ from django.db.models.lookups import GreaterThan
 
 from config.database.selects import Column, Part, Select, rows_of, select_of, unpivoted
 from experiments.metrics.definition import Definition, definitions_of
-from experiments.models import EXPOSURE, DayValue, Experiment, Exposure, UserValue
+from experiments.models import EXPOSURE, DayValue, Experiment, Exposure
 from experiments.results.expressions import (
     AddSeconds,
     FirstDay,
@@ -69,6 +68,7 @@ from experiments.results.values import (
     is_ranked,
     source_of,
     sources_of,
+    state_of,
     stored_values,
 )
 
@@ -90,7 +90,7 @@ def select_day_values(source: Source) -> Select:
     An event before the exposure counts from the day of the exposure on.
     """
     names = frozenset[str]().union(*(definition.events for definition in source.definitions.values()))
-    exposure = ("experiment_id", "user_id", "phase", "exposed_at")
+    exposure = ("user_id", "phase", "exposed_at")
     days = source.with_events(names).values(*exposure, variant_number=VARIANT_NUMBER, since=effective_day())
     of_days: dict[str, Any] = {}
     until_days: dict[str, Any] = {}
@@ -122,14 +122,14 @@ def select_day_values(source: Source) -> Select:
         )
         for number, definition in source.definitions.items()
     ]
-    keys = ("experiment_id", "user_id", "variant_number", "phase", "since")
+    keys = ("user_id", "variant_number", "phase", "since")
     return unpivoted(DayValue, select_of(wide), keys, rows_of_metrics, (*FIGURES, "until"))
 
 
 def _by_day(rows: QuerySet[Exposure, Any]) -> QuerySet[Exposure, Any]:
     """Return a queryset over rows that have the keys of values of days."""
     days = rows_of(Exposure, select_of(rows)).annotate(since=Column(_SINCE, DateField()))
-    return days.values("experiment_id", "user_id", "phase", "since", variant_number=VARIANT_NUMBER)
+    return days.values("user_id", "phase", "since", variant_number=VARIANT_NUMBER)
 
 
 def _count_events(definition: Definition) -> Count:
@@ -144,9 +144,9 @@ def _next_day_with(seen: Column) -> Window:
     return Window(day, partition_by=_USER, order_by=_SINCE, frame=RowRange(start=1, end=None))
 
 
-def stored_day_values(experiment_id: UUID, users: Sequence[str] | None = None) -> QuerySet[DayValue]:
+def stored_day_values(experiment: Experiment, users: Sequence[str] | None = None) -> QuerySet[DayValue]:
     """Return the stored values of days of some users, or of all."""
-    rows = DayValue.objects.filter(experiment=experiment_id).order_by()
+    rows = DayValue.objects.filter(state=state_of(experiment)).order_by()
     return rows if users is None else rows.filter(IsOneOf(F("user_id"), users))
 
 
@@ -243,8 +243,8 @@ def _several_by_day(experiment: Experiment) -> Iterator[tuple[Key, ExactSums]]:
 def _mature_by_day(experiment: Experiment, span: timedelta) -> Iterator[tuple[Key, ExactSums]]:
     """Yield the stored sums over users by the day on which they are mature, for metrics with this span."""
     summing = _of_span(summing_of(experiment, read_caps(experiment)), span)
-    rows = stored_values(experiment.pk).filter(metric__in=[EXPOSURE, *summing.definitions])
-    exposures = UserValue.objects.filter(experiment=experiment, user_id=OuterRef("user_id"), metric=EXPOSURE)
+    rows = stored_values(experiment).filter(metric__in=[EXPOSURE, *summing.definitions])
+    exposures = stored_values(experiment).filter(user_id=OuterRef("user_id"), metric=EXPOSURE)
     by_day = rows.annotate(mature_on=mature_day(Subquery(exposures.values("exposed_at")), span))
     yield from _as_mature(sum_values(by_day, summing, ("phase", "mature_on"), has_exposures=True), span)
 

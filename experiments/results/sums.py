@@ -109,6 +109,9 @@ Caps = Mapping[int, float]
 MetricSums = Mapping[int, Mapping[str, ExactSums]]
 """Sums by the number of a metric, then by variant, without entries for variants without users."""
 
+SumsByPhase = dict[int, dict[int, dict[str, ExactSums]]]
+"""Sums by the number of a phase, the number of a metric, and variant."""
+
 Phases = Collection[int] | None
 """The numbers of the phases whose exposures count; None means all."""
 
@@ -354,20 +357,36 @@ def read_sums(experiment: Experiment) -> MetricSums:
     return pool(read_phases(experiment))
 
 
-def read_phases(experiment: Experiment) -> Mapping[int, MetricSums]:
+def read_phases(experiment: Experiment) -> SumsByPhase:
     """Return the sums over the users who were exposed in each phase, by phase number."""
-    return sum_by_phase(_stored(experiment))
+    [everybody] = read_parts(experiment, Value(0), 1)
+    return everybody
 
 
-def sum_by_phase(stored: QuerySet[VariantSums]) -> dict[int, dict[int, dict[str, ExactSums]]]:
-    """Return the sums over the days of some stored sums, by phase number."""
+def read_parts(experiment: Experiment, part: Any, number: int) -> Sequence[SumsByPhase]:
+    """Return the sums over the days of exposure by phase number, for each number of a part.
+
+    `part` is an expression over the stored sums, whose value is less than `number`.
+    """
     summed = {f"sum_{name}": _sum(VariantSums._meta.get_field(name)) for name in NAMES}
-    by_phase: dict[int, dict[int, dict[str, ExactSums]]] = {}
-    rows = stored.values_list("phase", "metric", "variant").annotate(**summed)
-    for phase, metric, variant, *values in rows:
-        of_metric = by_phase.setdefault(phase, {}).setdefault(metric, {})
+    parts: list[SumsByPhase] = [{} for _ in range(number)]
+    rows = _stored(experiment).annotate(part=part).values_list("part", "phase", "metric", "variant").annotate(**summed)
+    for place, phase, metric, variant, *values in rows:
+        of_metric = parts[place].setdefault(phase, {}).setdefault(metric, {})
         of_metric[variant] = exact_sums(**dict(zip(NAMES, values, strict=True)))
-    return by_phase
+    return parts
+
+
+def add_up(*all_sums: SumsByPhase) -> SumsByPhase:
+    """Return the sums over the users of all of these."""
+    total: SumsByPhase = {}
+    for by_phase in all_sums:
+        for phase, of_phase in by_phase.items():
+            for metric, by_variant in of_phase.items():
+                of_metric = total.setdefault(phase, {}).setdefault(metric, {})
+                for variant, sums in by_variant.items():
+                    of_metric[variant] = of_metric[variant] + sums if variant in of_metric else sums
+    return total
 
 
 def pool(by_phase: Mapping[int, MetricSums], phases: Phases = None) -> MetricSums:

@@ -31,6 +31,7 @@ from experiments.results.sums import (
     summing_of,
 )
 from experiments.results.values import (
+    Source,
     earliest_event,
     exposed_users,
     select_exposures,
@@ -63,6 +64,7 @@ class Update:
 
     def __init__(self, state: ResultState, experiment: Experiment) -> None:
         self.state, self.experiment = state, experiment
+        experiment.result_state = state
         self._source = source_of(experiment)
         self._percentiles = {
             number: definition
@@ -76,8 +78,10 @@ class Update:
     def compute_all(self) -> None:
         """Compute all values from events, and all sums from values."""
         self._forget_quantiles()
-        for model in (UserValue, VariantSums, DayValue, DailySums):
-            model._default_manager.filter(experiment=self.experiment).delete()
+        for of_users in (stored_values(self.experiment), stored_day_values(self.experiment)):
+            of_users.delete()
+        for sums in (VariantSums, DailySums):
+            sums._default_manager.filter(experiment=self.experiment).delete()
         if is_quicker_in_one_pass(self.experiment, exposed_users(self.experiment).count()):
             with planned(**IN_ONE_PASS):
                 self._insert(None)
@@ -99,7 +103,7 @@ class Update:
     def _compute_all_days(self, metrics: Collection[int]) -> None:
         if metrics:
             with planned(**IN_ONE_PASS):
-                insert_select(DayValue, select_day_values(self._source.of_metrics(metrics)))
+                self._insert_days(self._source.of_metrics(metrics))
             self._change_of_days.add(1, self.sums_of_days(metrics))
 
     # some users
@@ -113,8 +117,9 @@ class Update:
             with planned(**BY_INDEX):
                 self._subtract(some)
                 self._insert(some)
-                self._insert_days(some)
-                self._change.add(1, self._sum(stored_values(self.experiment.pk, some)))
+                if metrics := self.state.daily_metrics:
+                    self._insert_days(self._source.of_users(some).of_metrics(metrics))
+                self._change.add(1, self._sum(stored_values(self.experiment, some)))
                 self._change_of_days.add(1, self._sum_days(self._days_of(some)))
 
     def remove(self, users: Sequence[str]) -> None:
@@ -129,7 +134,7 @@ class Update:
             self._store()
 
     def _subtract(self, users: Sequence[str]) -> None:
-        values, days = stored_values(self.experiment.pk, users), self._days_of(users)
+        values, days = stored_values(self.experiment, users), self._days_of(users)
         self._change.add(-1, self._sum(values))
         values.delete()
         if self.state.daily_metrics:
@@ -138,17 +143,15 @@ class Update:
 
     def _insert(self, users: Sequence[str] | None) -> None:
         source = self._source if users is None else self._source.of_users(users)
-        insert_select(UserValue, select_exposures(source, self.experiment))
-        if source.definitions:
-            insert_select(UserValue, select_values(source))
+        selects = [select_exposures(source, self.experiment), *([select_values(source)] if source.definitions else [])]
+        # In the order of their index, rows are stored in less time, and the index is smaller.
+        insert_select(UserValue, *selects, order_by="user_id", state=self.state.pk)
 
-    def _insert_days(self, users: Sequence[str]) -> None:
-        if metrics := self.state.daily_metrics:
-            source = self._source.of_users(users).of_metrics(metrics)
-            insert_select(DayValue, select_day_values(source))
+    def _insert_days(self, source: Source) -> None:
+        insert_select(DayValue, select_day_values(source), order_by="user_id", state=self.state.pk)
 
     def _days_of(self, users: Sequence[str]) -> QuerySet[DayValue]:
-        return stored_day_values(self.experiment.pk, users)
+        return stored_day_values(self.experiment, users)
 
     def _forget_quantiles(self) -> None:
         """Have the quantiles computed again. Those of frozen results stay, because their events may be gone."""
@@ -170,11 +173,11 @@ class Update:
 
     def sums_of_values(self) -> Grouped:
         """Return the sums over all stored values, with the caps in force."""
-        return self._sum(stored_values(self.experiment.pk))
+        return self._sum(stored_values(self.experiment))
 
     def sums_of_days(self, metrics: Collection[int]) -> Grouped:
         """Return by how much the sums of these metrics change on each day, over all stored values of days."""
-        rows = stored_day_values(self.experiment.pk).filter(metric__in=metrics)
+        rows = stored_day_values(self.experiment).filter(metric__in=metrics)
         return sum_day_values(rows, self.summing.of_metrics(metrics))
 
     def _sum(self, values: QuerySet[UserValue]) -> Grouped:
@@ -221,7 +224,7 @@ class Update:
         lower = min(cap for cap in (old, new) if cap is not None)
         is_above = Q(value__gt=lower) | Q(value_before__gt=lower)
         values = self._ranked(number).filter(is_above)
-        days = stored_day_values(self.experiment.pk).filter(is_above, metric=number, is_ranked=True)
+        days = stored_day_values(self.experiment).filter(is_above, metric=number, is_ranked=True)
         for sign, cap in ((-1, old), (1, new)):
             caps = {} if cap is None else {number: cap}
             summing = summing_of(self.experiment, caps).of_metrics([number])
@@ -230,7 +233,7 @@ class Update:
                 self._change_of_days.add(sign, sum_day_values(days, summing))
 
     def _ranked(self, number: int) -> QuerySet[UserValue]:
-        return stored_values(self.experiment.pk).filter(metric=number, is_ranked=True)
+        return stored_values(self.experiment).filter(metric=number, is_ranked=True)
 
     def _count_nonzero(self, metrics: Collection[int]) -> Counter[int]:
         """Return the number of users of each of these metrics whose value is not 0, from the sums and their change."""

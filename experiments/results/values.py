@@ -11,12 +11,12 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import (
     Case,
     DateTimeField,
     F,
+    FilteredRelation,
     IntegerField,
     Q,
     QuerySet,
@@ -30,7 +30,7 @@ from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from config.database.selects import Column, Indicator, NonZero, Part, Select, rows_of, select_of, unpivoted
 from experiments.metrics.definition import Definition, definitions_of
-from experiments.models import EXPOSURE, Experiment, Exposure, UserValue
+from experiments.models import EXPOSURE, Experiment, Exposure, ResultState, UserValue
 from experiments.results.expressions import AddSeconds, FloorSecond, IsOneOf, IsTrue, UTCDay
 from experiments.results.metrics import FIGURES, ZERO, Figure, figures_of, is_of_any
 
@@ -38,7 +38,7 @@ _CLOCK_SKEW = timedelta(days=1)
 """By the clock of another host, an exposure may be a little before the start."""
 
 VARIANT_NUMBER = Column("variant_number", SmallIntegerField())
-_OF_EXPOSURE = ("experiment_id", "user_id", "phase", "exposed_at")
+_OF_EXPOSURE = ("user_id", "phase", "exposed_at")
 
 
 def lookback_of(experiment: Experiment) -> timedelta:
@@ -195,9 +195,7 @@ def select_values(source: Source) -> Select:
         Part(number, sources_of(number, definition, source.figures(number)), is_flagged=is_ranked(definition))
         for number, definition in source.definitions.items()
     ]
-    keys = ("experiment_id", "user_id", "variant_number", "phase", *source.keys)
-    # In the order of the primary key, rows are stored in less time, and their index is smaller.
-    return unpivoted(UserValue, select_of(wide.order_by("user_id")), keys, parts, FIGURES)
+    return unpivoted(UserValue, select_of(wide), ("user_id", "variant_number", "phase", *source.keys), parts, FIGURES)
 
 
 def column_of(number: int, name: str) -> str:
@@ -224,7 +222,7 @@ def select_exposures(source: Source, experiment: Experiment) -> Select:
         metric=Value(EXPOSURE, IntegerField()),
         in_several_variants=several,
     )
-    return select_of(rows.order_by("user_id"))
+    return select_of(rows)
 
 
 def is_ranked(definition: Definition) -> bool:
@@ -240,20 +238,31 @@ def computed_values(source: Source) -> QuerySet[UserValue]:
     return rows_of(UserValue, select_values(source)) if source.definitions else UserValue.objects.none()
 
 
-def stored_values(experiment_id: UUID, users: Sequence[str] | None = None) -> QuerySet[UserValue]:
+def stored_values(experiment: Experiment, users: Sequence[str] | None = None) -> QuerySet[UserValue]:
     """Return the stored values, exposures included, of some users or of all."""
-    rows = UserValue.objects.filter(experiment=experiment_id).order_by()
+    rows = UserValue.objects.filter(state=state_of(experiment)).order_by()
     return rows if users is None else rows.filter(IsOneOf(F("user_id"), users))
+
+
+def state_of(experiment: Experiment) -> ResultState | None:
+    """Return the state whose values are those of the experiment; None before the first refresh."""
+    return getattr(experiment, "result_state", None)
+
+
+def with_exposures(rows: QuerySet[UserValue], experiment: Experiment) -> QuerySet[UserValue]:
+    """Return values of an experiment joined to the exposures of their users in it, as `own_exposure`."""
+    is_own = Q(exposure__experiment=experiment)
+    return rows.annotate(own_exposure=FilteredRelation("exposure", condition=is_own))
 
 
 def stored_exposures(experiment: Experiment) -> QuerySet[Exposure]:
     """Return the exposures as the sums count them."""
     whens = [When(variant_number=number, then=Value(key)) for number, key in enumerate(experiment.variant_keys)]
-    rows = stored_values(experiment.pk).filter(metric=EXPOSURE).values(*_OF_EXPOSURE)
+    rows = with_exposures(stored_values(experiment).filter(metric=EXPOSURE), experiment).values(*_OF_EXPOSURE)
     select = select_of(
         rows.annotate(
             variant=Case(*whens, output_field=TextField()),
-            attributes=F("exposure__attributes"),
+            attributes=F("own_exposure__attributes"),
             is_in_several_variants=Coalesce(F("in_several_variants"), Value(False)),
             in_several_since=Cast(Value(None), DateTimeField()),
         )

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def operation() -> Iterator[AddIndexOnline]:
-    yield AddIndexOnline("uservalue", models.Index(fields=["experiment", "phase"], name=NAME))
+    yield AddIndexOnline("uservalue", models.Index(fields=["state", "phase"], name=NAME))
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX IF EXISTS {NAME}")
 
@@ -60,7 +60,7 @@ def test_add_index_online__left_by_an_attempt_that_broke_off__is_replaced(operat
 
     with connection.cursor() as cursor:
         cursor.execute("SELECT indexdef FROM pg_indexes WHERE indexname = %s", [NAME])
-        assert "(experiment_id, phase)" in cursor.fetchone()[0]
+        assert "(state_id, phase)" in cursor.fetchone()[0]
 
 
 @_of_postgresql

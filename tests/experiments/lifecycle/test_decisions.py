@@ -70,7 +70,7 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
     assert (stopped.status, stopped.winner, stopped.frozen_at) == ("stopped", "green", stopped.stopped_at)
     assert flag_rules(production) == [{"type": "percentage", "percentage": 100}, *OWN]
     assert get_flag("button", production).enabled
-    assert ResultState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
+    assert ResultState.objects.get(experiment=experiment).stopped_at == stopped.stopped_at
     changed = {change.kind: change for change in Change.objects.since(before)}
     assert changed.keys() == {"experiment", "flag"}
     assert changed["experiment"].after is not None

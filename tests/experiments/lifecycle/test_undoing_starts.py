@@ -72,7 +72,7 @@ def test_start__undone__has_no_results_and_can_be_deleted(production: Environmen
     for model in (UserValue, VariantSums, DayValue, DailySums):
         assert not model.objects.exists()
     state = ResultState.objects.get()
-    fresh = ResultState(experiment_id=state.pk)
+    fresh = ResultState(pk=state.pk, experiment_id=state.experiment_id)
     assert all(getattr(state, field.attname) == getattr(fresh, field.attname) for field in state._meta.fields)
     delete_experiment(key="e", environment=production, actor=ACTOR, now=LATER)
     assert not ResultState.objects.exists()

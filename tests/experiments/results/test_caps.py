@@ -21,7 +21,7 @@ from events.recording import NewEvent, new_id, record
 from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import Experiment, UserValue
+from experiments.models import Experiment, ResultState, UserValue
 from experiments.results import caps, update
 from experiments.results.caps import find_by_rank, find_cap
 from experiments.results.check import check_sums
@@ -65,11 +65,12 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def store(environment: Environment, values: Sequence[float]) -> QuerySet[UserValue]:
     experiment = ExperimentFactory(environment=environment, running=True)
-    place = {"experiment": experiment, "metric": 0, "variant_number": 1, "phase": 1, "day": NOON.date()}
+    state = ResultState.objects.create(experiment=experiment)
+    place = {"state": state, "metric": 0, "variant_number": 1, "phase": 1, "day": NOON.date()}
     UserValue.objects.bulk_create(
         UserValue(**place, user_id=f"u{index}", value=value) for index, value in enumerate(values)
     )
-    return UserValue.objects.filter(experiment=experiment)
+    return UserValue.objects.filter(state=state)
 
 
 @pytest.mark.usefixtures("_way")

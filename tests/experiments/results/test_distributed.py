@@ -240,7 +240,7 @@ def test_refresh__caps_that_move__are_found_without_sending_users(capped: Experi
 
 
 def spent(experiment: Experiment) -> list[float]:
-    return [*stored_values(experiment.pk).filter(metric=0, value__isnull=False).values_list("value", flat=True)]
+    return [*stored_values(experiment).filter(metric=0, value__isnull=False).values_list("value", flat=True)]
 
 
 def test_find_caps__as_of_a_moment__sends_no_users(capped: Experiment) -> None:

@@ -216,6 +216,6 @@ def test_read_mature__no_metric_with_a_window__takes_one_statement(
 @pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="the planner of PostgreSQL is asked")
 def test_read_mature__last_day__is_found_by_the_index(experiment: Experiment) -> None:
-    of_day = stored_values(experiment.pk).filter(day=NOON.date(), metric=EXPOSURE, exposed_at__lt=NOON + HOUR)
+    of_day = stored_values(experiment).filter(day=NOON.date(), metric=EXPOSURE, exposed_at__lt=NOON + HOUR)
     with planned(enable_seqscan="off", enable_bitmapscan="off"):
-        assert "value_by_day" in of_day.explain()
+        assert "exposed_user_by_day" in of_day.explain()

@@ -86,7 +86,7 @@ def lookups() -> Iterator[list[str]]:
 
 def test_compute__with_statistics__looks_each_user_up(grown: Experiment) -> None:
     analyze(Event, Exposure, UserValue)
-    update = Update(ResultState.objects.get(pk=grown.pk), grown)
+    update = Update(ResultState.objects.get(experiment=grown), grown)
     with lookups() as found:
         update.compute({"e-7", "e-8"})
 
@@ -116,7 +116,7 @@ def test_compute__some_users__compares_with_a_constant_array(grown: Experiment) 
         return execute(sql, params, many, context)
 
     users = {f"e-{number}" for number in range(0, USERS, 2)}
-    updater = Update(ResultState.objects.get(pk=grown.pk), grown)
+    updater = Update(ResultState.objects.get(experiment=grown), grown)
     with connection.execute_wrapper(explain):
         updater.compute(users)
 

@@ -54,13 +54,13 @@ def stored_values(experiment: Experiment) -> dict[tuple[int, str], Row]:
             row.day,
             *(getattr(row, name) or 0 for name in FIGURES),
         )
-        for row in UserValue.objects.filter(experiment=experiment).exclude(metric=EXPOSURE)
+        for row in UserValue.objects.filter(state__experiment=experiment).exclude(metric=EXPOSURE)
     }
 
 
 def check_exposures(experiment: Experiment) -> None:
     """Check that each exposed user has a row with the exposure."""
-    rows = UserValue.objects.filter(experiment=experiment, metric=EXPOSURE)
+    rows = UserValue.objects.filter(state__experiment=experiment, metric=EXPOSURE)
     columns = ("user_id", "variant_number", "phase", "exposed_at", "day", "in_several_variants")
     keys = experiment.variant_keys
     expected = {

@@ -49,8 +49,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """The gate at which the first refresh waits, after it has stored values and before it commits."""
     gate, store = Gate(), update.insert_select
 
-    def store_and_wait(*arguments: Any) -> None:
-        store(*arguments)
+    def store_and_wait(*arguments: Any, **options: Any) -> None:
+        store(*arguments, **options)
         gate.pass_through()
 
     monkeypatch.setattr(update, "insert_select", store_and_wait)
