@@ -16,7 +16,7 @@ from flags import snapshot
 from flags.engine.types import Context
 
 
-class Load(Protocol):
+class LoadVariants(Protocol):
     """Return the user's stored variants in these experiments, by experiment key.
 
     With `until`, return those that were stored by that time.
@@ -27,7 +27,7 @@ class Load(Protocol):
     ) -> Mapping[str, str]: ...
 
 
-class Record(Protocol):
+class RecordExposure(Protocol):
     """Store the exposure durably, and return the variant that counts, which is the first one stored.
 
     Return None if the experiment takes no more users.
@@ -38,14 +38,14 @@ class Record(Protocol):
 
 @dataclass(slots=True)
 class _Handlers:
-    load: Load | None = None
-    record: Record | None = None
+    load: LoadVariants | None = None
+    record: RecordExposure | None = None
 
 
 _handlers = _Handlers()
 
 
-def register(*, load: Load | None, record: Record | None) -> None:
+def register(*, load: LoadVariants | None, record: RecordExposure | None) -> None:
     """Use these functions from now on. None stands for no function."""
     _handlers.load, _handlers.record = load, record
 

@@ -130,7 +130,7 @@ def flag_from_start(experiment: Experiment) -> Document | None:
 
     Raises ValidationFailed.
     """
-    return experiment_rules.document_with_rule(**_place_of(experiment)) if experiment.flag else None
+    return experiment_rules.flag_with_rule(**_place_of(experiment)) if experiment.flag else None
 
 
 def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo) -> Document:
@@ -138,12 +138,12 @@ def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: 
 
     Raises ValidationFailed.
     """
-    return experiment_rules.document_shipped(**_shipment(experiment, winner, holdback, ship_to))
+    return experiment_rules.flag_shipped(**_shipment(experiment, winner, holdback, ship_to))
 
 
 def flag_switched_on(experiment: Experiment) -> Document:
     """Return the flag that the experiment drives as the engine would read it if only it were on."""
-    return experiment_rules.document_switched_on(
+    return experiment_rules.flag_switched_on(
         key=experiment_as_json(experiment)["flag"]["key"], environment=experiment.environment
     )
 

@@ -23,7 +23,7 @@ from config.documents import Document, is_same
 from config.models import Environment
 from flags.admin.audience_words import DAY, describe_changed, describe_last_day, describe_lost
 from flags.admin.possible_answers import answers_while_on
-from flags.admin.switching import Switch, switching_question, with_consequences
+from flags.admin.switching import FlagSwitch, switching_question, with_consequences
 from flags.changes.properties import in_environment
 from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Configuration
@@ -81,7 +81,7 @@ class Effect:
 
 
 def ask_before_saving_flag(
-    model_admin: DomainAdmin, request: HttpRequest, as_json: Document, switch: Switch | None
+    model_admin: DomainAdmin, request: HttpRequest, as_json: Document, switch: FlagSwitch | None
 ) -> None:
     """Ask once before a flag is saved. `as_json` is the whole flag, `switch` its state here.
 

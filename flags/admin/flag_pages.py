@@ -25,7 +25,7 @@ from config.documents import Document
 from config.errors import DomainError
 from config.models import Change, Environment
 from flags.admin.switching import (
-    Switch,
+    FlagSwitch,
     ask_before_archiving,
     ask_before_switching,
     switching_question,
@@ -122,7 +122,7 @@ class FlagPages(RevertPages):
         """Switch these flags in one write, and report the result."""
         flags, write = list(flags), {"environment": environment, "reason": reason_of(request), **writer(request)}
         try:
-            ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags], environment)
+            ask_before_switching(self, request, [FlagSwitch(flag, wanted == "on") for flag in flags], environment)
             if len(flags) == 1:
                 flag_changes.switch_flag(key=flags[0].key, enabled=wanted == "on", **write)
             else:
@@ -219,12 +219,12 @@ class FlagPages(RevertPages):
         consequences = [*confirmation.consequences, *question.consequences]
         return replace(confirmation, consequences=consequences, subjects=question.subjects)
 
-    def _switch_of_revert(self, request: HttpRequest, obj: Flag, revision: int) -> Switch | None:
+    def _switch_of_revert(self, request: HttpRequest, obj: Flag, revision: int) -> FlagSwitch | None:
         then = self.target_of_revert(request, obj, revision)
         if then is None:
             return None
         after = in_environment(then, current_environment(request).key)
-        return Switch(obj, after["enabled"], after)
+        return FlagSwitch(obj, after["enabled"], after)
 
     def whole_document(self, obj: Flag) -> Document:
         return flag_changes.flag_as_json(obj)

@@ -36,7 +36,7 @@ from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
 from flags.admin.promotion import PromotionPage
 from flags.admin.segments import SegmentAdmin
-from flags.admin.switching import Switch
+from flags.admin.switching import FlagSwitch
 from flags.admin.tryout import TryoutPage
 from flags.admin.usage import usage_panel, uses_of_flag
 from flags.changes import flag_changes, segment_changes
@@ -167,7 +167,7 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
             flag = self.rewrite(request, obj, values)
             as_json, switch = flag_changes.flag_as_json(flag), None
             if flag.enabled is not obj.enabled:
-                switch = Switch(obj, flag.enabled, in_environment(as_json, common["environment"].key))
+                switch = FlagSwitch(obj, flag.enabled, in_environment(as_json, common["environment"].key))
             ask_before_saving_flag(self, request, as_json, switch)
         return flag
 

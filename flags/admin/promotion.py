@@ -22,7 +22,7 @@ from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
-from flags.admin.switching import Switch, ask_before_promoting, describe_changes, promotion_question
+from flags.admin.switching import FlagSwitch, ask_before_promoting, describe_changes, promotion_question
 from flags.changes import flag_changes
 from flags.changes.bulk import Written
 from flags.changes.driven_rules import with_driven_rule
@@ -37,26 +37,26 @@ _MAX_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class FlagPreview:
-    """The changes of one flag. `standings` has its state and rules in the target before and after.
+class PromotedFlag:
+    """The changes of one flag. `states` has its state and rules in the target before and after.
 
     `more` counts the lines that are not shown.
     """
 
     key: str
-    standings: Sequence[tuple[str, str, str]]
+    states: Sequence[tuple[str, str, str]]
     lines: Sequence[str]
     more: int
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class PromotionPreview:
     """What a promotion would change. `flags` are the first of `keys`.
 
     `seen` is the fingerprint of the changes, so that nothing else is promoted.
     """
 
-    flags: Sequence[FlagPreview]
+    flags: Sequence[PromotedFlag]
     keys: Sequence[str]
     seen: str
 
@@ -195,7 +195,7 @@ def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: 
     return model_admin.promotion(request, keys, model_admin.address_of("changelist"))
 
 
-def _switches(keys: Sequence[str], way: Way) -> list[Switch]:
+def _switches(keys: Sequence[str], way: Way) -> list[FlagSwitch]:
     wanted = {flag.key: flag for flag in Flag.objects.in_environment(way.source).filter(key__in=keys)}
     sources = configuration(way.source.key).flags
     switches = []
@@ -203,7 +203,7 @@ def _switches(keys: Sequence[str], way: Way) -> list[Switch]:
         as_json = None
         if known := sources.get(flag.key):
             as_json = {**known.source, "rules": with_driven_rule(flag.rules, known.source["rules"])}
-        switches.append(Switch(flag, wanted[flag.key].enabled, as_json))
+        switches.append(FlagSwitch(flag, wanted[flag.key].enabled, as_json))
     return switches
 
 
@@ -211,18 +211,18 @@ def _changing(request: HttpRequest, keys: Sequence[str], way: Way, seen: str | N
     return promote(source=way.source, target=way.target, keys=keys, is_dry_run=True, seen=seen, **writer(request))
 
 
-def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> Preview:
+def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> PromotionPreview:
     written = _changing(request, keys, way)
     now = timezone.now()
     flags = [_preview_flag(flag, way.target, now) for flag in written[:_MAX_FLAGS]]
-    return Preview(flags, [flag.key for flag in written], fingerprint(written))
+    return PromotionPreview(flags, [flag.key for flag in written], fingerprint(written))
 
 
-def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagPreview:
+def _preview_flag(written: Written, target: Environment, now: datetime) -> PromotedFlag:
     before, after = (
         (as_json or {"states": {}})["states"].get(target.key, OFF) for as_json in (written.before, written.after)
     )
-    standings = [
+    states = [
         (
             when,
             "on" if state["enabled"] else "off",
@@ -231,7 +231,7 @@ def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagP
         for when, state in ((f"{target.name} now", before), (f"{target.name} then", after))
     ]
     lines = describe_differences(before, after, flag_changes.KIND, now)
-    return FlagPreview(written.key, standings, lines[:_MAX_LINES], max(0, len(lines) - _MAX_LINES))
+    return PromotedFlag(written.key, states, lines[:_MAX_LINES], max(0, len(lines) - _MAX_LINES))
 
 
 def _title(keys: Sequence[str], way: Way | None) -> str:

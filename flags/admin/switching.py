@@ -30,7 +30,7 @@ from flags.usage.previews import preview_together
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class FlagSwitch:
     """A flag that will be on or off. `as_json` is the flag as the engine will read it, if more than that changes."""
 
     flag: Flag
@@ -57,7 +57,10 @@ class Switch:
 
 
 def ask_before_switching(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
+    model_admin: DomainAdmin,
+    request: HttpRequest,
+    switches: Sequence[FlagSwitch],
+    environment: Environment | None = None,
 ) -> None:
     """Ask once before these flags are switched, by default in the current environment.
 
@@ -95,7 +98,7 @@ def ask_before_archiving(
     if has_agreed(model_admin, request, question):
         return
     check()
-    switches = [Switch(flag, is_on=False) for flag in flags]
+    switches = [FlagSwitch(flag, is_on=False) for flag in flags]
     lines = [
         "From now on they are off for everyone, in every environment. You can restore them at any time.",
         *_describe_usage(switches, environment, "here", timezone.now()),
@@ -104,7 +107,7 @@ def ask_before_archiving(
 
 
 def ask_before_promoting(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[FlagSwitch], environment: Environment
 ) -> None:
     """Ask before a promotion changes these flags. Raises as `ask_before_switching` does."""
     question = promotion_question(model_admin, request, switches, environment)
@@ -114,7 +117,7 @@ def ask_before_promoting(
 
 
 def promotion_question(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[FlagSwitch], environment: Environment
 ) -> Confirmation | None:
     """Return the question before a promotion, without its consequences, or None."""
     question = switching_question(model_admin, request, switches, environment)
@@ -133,7 +136,10 @@ def promotion_question(
 
 
 def switching_question(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
+    model_admin: DomainAdmin,
+    request: HttpRequest,
+    switches: Sequence[FlagSwitch],
+    environment: Environment | None = None,
 ) -> Confirmation | None:
     """Return the question before switching, without its consequences, or None."""
     environment = environment or current_environment(request)
@@ -142,7 +148,7 @@ def switching_question(
 
 
 def _ask_about_kept(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[FlagSwitch], environment: Environment
 ) -> NoReturn:
     """Ask about switches that were interrupted by signing in, in every environment."""
     moving = _moving(switches)
@@ -152,7 +158,7 @@ def _ask_about_kept(
     ask(model_admin, request, replace(_question_about(moving, environment), consequences=lines))
 
 
-def _question_about(switches: Sequence[Switch], environment: Environment) -> Confirmation:
+def _question_about(switches: Sequence[FlagSwitch], environment: Environment) -> Confirmation:
     verb = _verb(switches)
     return Confirmation(
         f"{verb} {_name(switches)}?",
@@ -165,16 +171,16 @@ def _question_about(switches: Sequence[Switch], environment: Environment) -> Con
     )
 
 
-def _name(switches: Sequence[Switch]) -> str:
+def _name(switches: Sequence[FlagSwitch]) -> str:
     return switches[0].flag.key if len(switches) == 1 else f"{len(switches)} flags"
 
 
-def _name_to_type(switches: Sequence[Switch], environment: Environment) -> str:
+def _name_to_type(switches: Sequence[FlagSwitch], environment: Environment) -> str:
     return environment.name if environment.protected and len(switches) > 1 else ""
 
 
 def with_consequences(
-    model_admin: DomainAdmin, request: HttpRequest, question: Confirmation, switches: Sequence[Switch]
+    model_admin: DomainAdmin, request: HttpRequest, question: Confirmation, switches: Sequence[FlagSwitch]
 ) -> Confirmation:
     """Return the question with what switching does to experiments and to users of the last day."""
     environment = question.environment or current_environment(request)
@@ -183,7 +189,7 @@ def with_consequences(
 
 
 def describe_changes(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[FlagSwitch], environment: Environment
 ) -> list[str]:
     """Return what these changes of flags do to users. In a protected environment, all flags count.
 
@@ -193,7 +199,7 @@ def describe_changes(
     return _describe_consequences(request, changed, environment) if changed else []
 
 
-def _describe_consequences(request: HttpRequest, switches: Sequence[Switch], environment: Environment) -> list[str]:
+def _describe_consequences(request: HttpRequest, switches: Sequence[FlagSwitch], environment: Environment) -> list[str]:
     driven = [switch for switch in _moving(switches) if switch.driver]
     lines = [_describe_driven(switch, environment) for switch in driven]
     if driven:
@@ -208,24 +214,24 @@ def _describe_consequences(request: HttpRequest, switches: Sequence[Switch], env
 
 
 def _asked_about(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
-) -> list[Switch]:
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[FlagSwitch], environment: Environment
+) -> list[FlagSwitch]:
     moving = _moving(switches)
     if environment.protected or lacks_reason(request, reason_setting(model_admin, request, environment)):
         return moving
     return [switch for switch in moving if switch.driver]
 
 
-def _moving(switches: Sequence[Switch]) -> list[Switch]:
+def _moving(switches: Sequence[FlagSwitch]) -> list[FlagSwitch]:
     return [switch for switch in switches if switch.flag.enabled is not switch.is_on]
 
 
-def _verb(switches: Sequence[Switch]) -> str:
+def _verb(switches: Sequence[FlagSwitch]) -> str:
     wanted = {switch.is_on for switch in switches}
     return "Switch" if len(wanted) > 1 else f"Switch {'on' if wanted.pop() else 'off'}"
 
 
-def _describe_driven(switch: Switch, environment: Environment) -> str:
+def _describe_driven(switch: FlagSwitch, environment: Environment) -> str:
     flag = switch.flag
     served = f"the variant {flag.off_variant}" if flag.off_variant else "the answer off"
     return (
@@ -234,20 +240,20 @@ def _describe_driven(switch: Switch, environment: Environment) -> str:
     )
 
 
-def _describe_kept(switch: Switch, environment: Environment) -> str:
+def _describe_kept(switch: FlagSwitch, environment: Environment) -> str:
     line = f"The experiment {switch.experiment} drives the flag {switch.flag.key} in {environment.name}."
     if not switch.is_on:
         return f"{line} The flag stays off, so no new users are counted."
     return f"{line} {'Its rule stays.' if switch.flag.enabled else 'New users are counted while the flag is on.'}"
 
 
-def _describe_usage(switches: Sequence[Switch], environment: Environment, where: str, now: datetime) -> list[str]:
+def _describe_usage(switches: Sequence[FlagSwitch], environment: Environment, where: str, now: datetime) -> list[str]:
     keys = [switch.flag.key for switch in switches]
     preview = preview_together(environment, changed=_documents(switches, environment), now=now, within=DAY)
     return describe_last_day(keys, environment, where, now, preview)
 
 
-def _documents(switches: Sequence[Switch], environment: Environment) -> list[Document]:
+def _documents(switches: Sequence[FlagSwitch], environment: Environment) -> list[Document]:
     """Return the flags as they will be. Flags that this process does not know yet are left out."""
     flags = configuration(environment.key).flags
     documents = []

@@ -83,8 +83,8 @@ def _words(alert: Mapping[str, Any]) -> Iterator[str]:
         yield said
 
 
-def _strings(given: Any) -> dict[str, str]:
-    named = given if isinstance(given, dict) else {}
+def _strings(labels: Any) -> dict[str, str]:
+    named = labels if isinstance(labels, dict) else {}
     return {name: " ".join(text.split()) for name, text in named.items() if isinstance(text, str)}
 
 

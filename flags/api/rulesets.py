@@ -62,7 +62,7 @@ def ruleset(environment_key: str) -> WrittenRuleset:
     return written
 
 
-def document(environment_key: str, configuration: Configuration) -> Document:
+def ruleset_as_json(environment_key: str, configuration: Configuration) -> Document:
     """Return the ruleset of a configuration as decoded JSON, in the shape of `Ruleset`."""
     return {
         "environment": environment_key,
@@ -73,7 +73,7 @@ def document(environment_key: str, configuration: Configuration) -> Document:
 
 
 def _write(environment_key: str, configuration: Configuration) -> WrittenRuleset:
-    plain = orjson.dumps({"data": document(environment_key, configuration)})
+    plain = orjson.dumps({"data": ruleset_as_json(environment_key, configuration)})
     etag = f'"{environment_key}-{configuration.revision}"'
     return WrittenRuleset(configuration, etag, plain, gzip.compress(plain, _SPEED_OVER_SIZE, mtime=0))
 

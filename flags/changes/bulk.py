@@ -106,7 +106,7 @@ def validate_entry(entry: FlagEntry) -> FlagEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class PreparedWrite:
     """The writes of all entries that differ, prepared for one revision of the change log."""
 
     written: Sequence[Written]
@@ -132,7 +132,7 @@ def prepare(
     flags: Sequence[FlagEntry] = (),
     granted_segments: Collection[str] = (),
     granted_flags: Collection[str] = (),
-) -> Write:
+) -> PreparedWrite:
     """Check entries and prepare their writes. Nothing is written yet.
 
     `granted_segments` and `granted_flags` may be referred to, although they are missing or unsuitable. Raises
@@ -196,7 +196,7 @@ def _write_selected(
     change: Callable[[FlagEntry], FlagEntry],
     common: Mapping[str, object],
 ) -> None:
-    def prepare_selected(basis: Basis) -> Write:
+    def prepare_selected(basis: Basis) -> PreparedWrite:
         here = environment.key
         current = [entry_of(as_json, here, here) for _, as_json in flags_as_json(keys).values()]
         return prepare(basis, flags=[change(entry) for entry in current])
@@ -278,9 +278,9 @@ def _prepared(
     segments: Sequence[_ChangedSegment],
     flags: Sequence[FlagChange],
     environments: Mapping[str, Environment],
-) -> Write:
+) -> PreparedWrite:
     changes = [*(changed.change for changed in segments), *(changed.log_entry for changed in flags)]
-    return Write(
+    return PreparedWrite(
         written=[Written(change.kind, change.key, change.before, change.after) for change in changes if change.after],
         _changes=basis.prepare(changes, insertion.stage),
         _retagged=[changed.flag.pk for changed in flags if "tags" in changed.common and changed.before],

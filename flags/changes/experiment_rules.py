@@ -91,14 +91,14 @@ def switch_on(log: Writing, *, key: str, environment: Environment) -> None:
     _write(log, flag, environment, flag.rules, enabled=True)
 
 
-def document_with_rule(*, key: str, environment: Environment, rule: Document, position: int = 0) -> Document:
+def flag_with_rule(*, key: str, environment: Environment, rule: Document, position: int = 0) -> Document:
     """Return the flag as the engine would read it after `put_rule`. Raises as `put_rule` does."""
     flag = _flag(key, environment)
     _, after = _changed(flag, environment, _rules_with(flag, environment, rule, position))
     return in_environment(after, environment.key)
 
 
-def document_shipped(
+def flag_shipped(
     *,
     key: str,
     environment: Environment,
@@ -111,13 +111,13 @@ def document_shipped(
     """Return the flag as the engine would read it after `ship`, switched on. Raises as `ship` does."""
     flag = _flag(key, environment)
     rules = _rules_shipped(flag, experiment, winner, control, holdback, ship_to)
-    return _document_switched_on(flag, environment, rules)
+    return _flag_switched_on(flag, environment, rules)
 
 
-def document_switched_on(*, key: str, environment: Environment) -> Document:
+def flag_switched_on(*, key: str, environment: Environment) -> Document:
     """Return the flag as the engine would read it after `switch_on`."""
     flag = _flag(key, environment)
-    return _document_switched_on(flag, environment, flag.rules)
+    return _flag_switched_on(flag, environment, flag.rules)
 
 
 def restore_rules(
@@ -152,7 +152,7 @@ def _flag(key: str, environment: Environment) -> Flag:
     return flag
 
 
-def _document_switched_on(flag: Flag, environment: Environment, rules: Rules) -> Document:
+def _flag_switched_on(flag: Flag, environment: Environment, rules: Rules) -> Document:
     _, after = _changed(flag, environment, rules, enabled=True)
     return in_environment(after, environment.key)
 

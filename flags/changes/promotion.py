@@ -39,7 +39,7 @@ def promote(
         message = f"Must differ from {target.key}, the environment that is written."
         raise ValidationFailed([Detail("from", DetailCode.INVALID_VALUE, message)])
 
-    def prepare(basis: Basis) -> bulk.Write:
+    def prepare(basis: Basis) -> bulk.PreparedWrite:
         write = bulk.prepare(basis, flags=_entries(keys, source.key, target.key))
         if seen is not None and seen != fingerprint(write.written):
             message = "The differences have changed since you looked at them; look at them again."

@@ -55,12 +55,12 @@ NEW: Values = {"description": "", **OFF, **{name: property_.none for name, prope
 def common_as_json(flag: Flag, tags: list[str]) -> Document:
     """Return the shared part of a flag, as the change log stores it. It takes no query."""
     own = {"id": str(flag.pk), "key": flag.key, "description": flag.description}
-    return {**own, **_stored_document(flag, _IN_COLUMNS, tags=tags)}
+    return {**own, **_properties_as_json(flag, _IN_COLUMNS, tags=tags)}
 
 
 def evaluated_as_json(flag: Flag) -> Document:
     """Return the shared part of a flag that evaluation reads."""
-    return {"key": flag.key, **_stored_document(flag, _EVALUATED)}
+    return {"key": flag.key, **_properties_as_json(flag, _EVALUATED)}
 
 
 def in_environment(as_json: Document, environment_key: str) -> Document:
@@ -123,7 +123,7 @@ def validate(key: str, values: Values, details_of_key: list[Detail] | None = Non
     return {**values, **{name: served.get(PROPERTIES[name].name, "") for name in _SERVED}}
 
 
-def _stored_document(flag: Flag, names: Iterable[str], **more: Any) -> Document:
+def _properties_as_json(flag: Flag, names: Iterable[str], **more: Any) -> Document:
     archived = {"archivedAt": format_timestamp(flag.archived_at)} if flag.archived_at else {}
     return {**_as_json({name: getattr(flag, name) for name in names} | more), **archived}
 

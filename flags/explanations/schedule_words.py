@@ -98,11 +98,7 @@ def describe_schedule(rule: Rule, users: str, users_of_share: str, wording: Word
 
 def describe_ramp(steps: Sequence[Mapping[str, Any]]) -> str:
     """Return the steps of a ramp as written: `30 % from 20 Nov 2026, 50 % from 27 Nov 2026`."""
-    return ", ".join(map(describe_step, steps))
-
-
-def describe_step(step: Mapping[str, Any]) -> str:
-    return f"{step['percentage']:g} % from {describe_start(parse_timestamp(step['at']))}"
+    return ", ".join(f"{step['percentage']:g} % from {describe_start(parse_timestamp(step['at']))}" for step in steps)
 
 
 def _steps(shares: Sequence[Period], wording: Wording) -> Iterator[str]:

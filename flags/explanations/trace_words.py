@@ -36,7 +36,7 @@ _UNREACHED = {"disabled": "the flag is off", "prerequisite_failed": "a prerequis
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ShareBar:
     """How far a percentage reaches, and where the user is, in percent."""
 
     share: float
@@ -50,7 +50,7 @@ class DescribedStep:
     text: str
     finding: str
     passed: bool
-    bar: Bar | None = None
+    bar: ShareBar | None = None
     parts: Sequence[DescribedStep] = ()
 
 
@@ -256,7 +256,7 @@ def _share(step: Trace) -> DescribedStep:
     if "bucket" not in step:
         return DescribedStep(text, f"{step['bucketBy']} is not a text or a whole number", step["passed"])
     finding = f"bucket {step['bucket']:,} of {BUCKETS:,}; buckets below {step['threshold']:,} are in"
-    bar = Bar(100 * step["threshold"] / BUCKETS, 100 * step["bucket"] / BUCKETS)
+    bar = ShareBar(100 * step["threshold"] / BUCKETS, 100 * step["bucket"] / BUCKETS)
     return DescribedStep(text, finding, step["passed"], bar)
 
 

@@ -113,7 +113,7 @@ def _refused(name: str, defects: Sequence[Defect]) -> FileRefused:
     return FileRefused([message.encode(errors="replace").decode() for message in messages])
 
 
-def _take_any(_value: object, _field: str) -> Iterator[Detail]:
+def _accept_any(_value: object, _field: str) -> Iterator[Detail]:
     return iter(())
 
 
@@ -123,7 +123,7 @@ def _check_string(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_state(value: object, field: str) -> Iterator[Detail]:
-    checks = {"enabled": check_boolean, "rules": _take_any}
+    checks = {"enabled": check_boolean, "rules": _accept_any}
     return check_object(value, field, checks=checks, required=("enabled",), example='{"enabled": true, "rules": []}')
 
 
@@ -139,20 +139,20 @@ def _check_states(value: object, field: str) -> Iterator[Detail]:
 _OF_SEGMENT: Mapping[str, Check] = {
     "key": check_key,
     "description": _check_string,
-    "conditions": _take_any,
-    "userIds": _take_any,
+    "conditions": _accept_any,
+    "userIds": _accept_any,
 }
 _OF_FLAG: Mapping[str, Check] = {
     "key": check_key,
     "description": _check_string,
-    **dict.fromkeys((flag_property.name for flag_property in PROPERTIES.values()), _take_any),
+    **dict.fromkeys((flag_property.name for flag_property in PROPERTIES.values()), _accept_any),
     "owner": _check_string,
     "expiresAt": check_timestamp,
     "clientVisible": check_boolean,
     "archived": check_boolean,
     "environments": _check_states,
 }
-_OF_FILE: Mapping[str, Check] = {"version": _take_any, "segments": _take_any, "flags": _take_any}
+_OF_FILE: Mapping[str, Check] = {"version": _accept_any, "segments": _accept_any, "flags": _accept_any}
 
 
 @dataclass(slots=True)
@@ -276,13 +276,13 @@ def import_content(
     A dry run writes them and rolls back. Raises ValidationFailed with all errors of the file.
     """
 
-    def prepare(basis: Basis) -> bulk.Write:
+    def prepare(basis: Basis) -> bulk.PreparedWrite:
         return _prepare(basis, content)
 
     return write_prepared(prepare, actor=actor, now=now, reason=reason, is_dry_run=is_dry_run).written
 
 
-def _prepare(basis: Basis, content: Content) -> bulk.Write:
+def _prepare(basis: Basis, content: Content) -> bulk.PreparedWrite:
     details = list(content.defects)
     try:
         write = bulk.prepare(

@@ -129,14 +129,14 @@ class OfrepEvaluations(Answer):
     ] = UNSET
 
 
-class Facts(NamedTuple):
+class CommonMetadata(NamedTuple):
     """What the metadata of all evaluations of a request share."""
 
     environment: str
     revision: int | UnsetType = UNSET
 
 
-def answer_flag(flag: Flag, context: Context, facts: Facts, *, shows_rules: bool) -> OfrepEvaluation:
+def answer_flag(flag: Flag, context: Context, facts: CommonMetadata, *, shows_rules: bool) -> OfrepEvaluation:
     """Return what a flag is for the user, and store it in the context.
 
     With `shows_rules`, metadata name the rule that matched. Raises TargetingKeyMissing if the answer depends on the
@@ -162,7 +162,7 @@ def answer_flag(flag: Flag, context: Context, facts: Facts, *, shows_rules: bool
 
 
 def answer_flags(
-    flags: Iterable[Flag], context: Context, facts: Facts, *, shows_rules: bool
+    flags: Iterable[Flag], context: Context, facts: CommonMetadata, *, shows_rules: bool
 ) -> list[OfrepEvaluation | OfrepFlagFailure]:
     """Return what each flag is for the user. A flag that needs a targeting key fails alone."""
     answers: list[OfrepEvaluation | OfrepFlagFailure] = []

@@ -84,7 +84,7 @@ class Offer:
         """Return what must not change for a client to keep its last answer, whose token is then still valid."""
         return [self.origin, self.key_id, tokens.period(now), tokens.issuer(), self.revision]
 
-    def mark(self, tag: str, now: datetime) -> str:
+    def add_revision(self, tag: str, now: datetime) -> str:
         """Return the entity tag with the revision, which `offered_revision` reads."""
         return f'{tag[:-1]}-{tokens.period(now)}-{self.revision}"'
 

@@ -24,7 +24,7 @@ from flags import exposures, snapshot
 from flags.engine.types import Attributes, Context, Flag
 from flags.ofrep import client_state
 from flags.ofrep.answers import (
-    Facts,
+    CommonMetadata,
     OfrepEvaluation,
     OfrepEvaluations,
     OfrepEvaluationsMetadata,
@@ -69,7 +69,7 @@ def _evaluate(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluatio
     flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
     if flag is None:
         raise flag_not_found(flag_key)
-    facts = Facts(caller.environment.key, configuration.revision)
+    facts = CommonMetadata(caller.environment.key, configuration.revision)
     return answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
 
 
@@ -95,7 +95,7 @@ class EvaluationOfAll:
             self._offer and self._offer.identity(context.now),
             *([dict(context.assigned)] if context.assigned else ()),
         )
-        return tag if self._offer is None else self._offer.mark(tag, context.now)
+        return tag if self._offer is None else self._offer.add_revision(tag, context.now)
 
     def answer(self) -> OfrepEvaluations:
         """Evaluate the flags and count the evaluations."""
@@ -103,7 +103,7 @@ class EvaluationOfAll:
         known = snapshot.flags_for(self._caller.scope, context.configuration)
         flags = _flags_to_evaluate(known, context.attributes)
         # Without the revision, because clients compare entries to find changed flags.
-        answers = answer_flags(flags, context, Facts(environment.key), shows_rules=_shows_rules(self._caller))
+        answers = answer_flags(flags, context, CommonMetadata(environment.key), shows_rules=_shows_rules(self._caller))
         counting.count(environment, context)
         return OfrepEvaluations(
             flags=answers,

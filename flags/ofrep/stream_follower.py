@@ -24,9 +24,9 @@ from flags.snapshot import compiled
 
 logger = logging.getLogger(__name__)
 
-_SECONDS_BETWEEN_LOOKS = 0.02  # a look compares one integer in memory
+_SECONDS_BETWEEN_POLLS = 0.02  # a poll compares one integer in memory
 _SECONDS_BETWEEN_TRIES = 1.0
-_LOOKS_BETWEEN_REOPENINGS = 50
+_POLLS_BETWEEN_REOPENINGS = 50
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -62,12 +62,12 @@ class Follower:
         failures = 0
         while True:
             try:
-                for _ in range(_LOOKS_BETWEEN_REOPENINGS):
-                    self.look(timezone.now())
+                for _ in range(_POLLS_BETWEEN_REOPENINGS):
+                    self.poll(timezone.now())
                     if failures > 1:
                         logger.warning("Event streams follow changes again")
                     failures = 0
-                    time.sleep(_SECONDS_BETWEEN_LOOKS)
+                    time.sleep(_SECONDS_BETWEEN_POLLS)
                 signal_file.reopen_if_replaced()
                 snapshot.look()  # a worker may have applied a change of another host together with one of this host
             except Exception as error:  # any error: without this thread no stream gets a message
@@ -79,7 +79,7 @@ class Follower:
                 if failures > 1:
                     time.sleep(_SECONDS_BETWEEN_TRIES)
 
-    def look(self, now: datetime) -> None:
+    def poll(self, now: datetime) -> None:
         """Apply committed changes, and publish the status if it differs, which scheduled changes cause too.
 
         Raises OperationalError while the database does not answer.

@@ -30,7 +30,7 @@ def seen_values(environment: Environment, now: datetime) -> Mapping[str, Sequenc
     }
     for attributes in _attributes(environment, now):
         for name, value in attributes.items():
-            counts.setdefault(name, Counter()).update(set(_texts(value)))
+            counts.setdefault(name, Counter()).update(set(_typed_values(value)))
     return {name: _usual(counts[name]) for name in sorted(counts)[:_MAX_NAMES]}
 
 
@@ -41,10 +41,10 @@ def _attributes(environment: Environment, now: datetime) -> Sequence[Mapping[str
     return list(users.order_by("position").values_list("attributes", flat=True)[:_MAX_USERS])
 
 
-def _texts(value: object) -> list[str]:
+def _typed_values(value: object) -> list[str]:
     """Return a value, or the elements of a list, as people type them."""
     if isinstance(value, list):
-        return [text for element in value if not isinstance(element, list) for text in _texts(element)]
+        return [text for element in value if not isinstance(element, list) for text in _typed_values(element)]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return []
     return [text] if 0 < len(text := str(value)) <= _MAX_LENGTH else []

@@ -16,13 +16,13 @@ from flags.engine.types import Configuration
 from flags.usage.attributes import attributes_in
 
 
-class Names(Protocol):
+class ReadNames(Protocol):
     """Return the attribute names that experiments of this environment read."""
 
     def __call__(self, environment_key: str) -> Iterable[str]: ...
 
 
-class Variants(Protocol):
+class ReadVariants(Protocol):
     """Return stored variants of recent users in these experiments, by user id and experiment key."""
 
     def __call__(self, environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]: ...
@@ -30,19 +30,19 @@ class Variants(Protocol):
 
 @dataclass(slots=True)
 class _Sources:
-    names: Names | None = None
-    variants: Variants | None = None
+    names: ReadNames | None = None
+    variants: ReadVariants | None = None
 
 
 _sources = _Sources()
 
 
-def register(*, names: Names | None, variants: Variants | None) -> None:
+def register(*, names: ReadNames | None, variants: ReadVariants | None) -> None:
     """Use these functions from now on. None stands for no function."""
     _sources.names, _sources.variants = names, variants
 
 
-def names_of_experiments(environment_key: str) -> Iterable[str]:
+def attributes_of_experiments(environment_key: str) -> Iterable[str]:
     return () if _sources.names is None else _sources.names(environment_key)
 
 
@@ -54,7 +54,7 @@ def stored_variants(environment: Environment, experiments: Collection[str]) -> M
 
 def attributes_in_use(environment_key: str, configuration: Configuration) -> frozenset[str]:
     """Return the attribute names that flags, segments and experiments of an environment read."""
-    return frozenset({*attributes_of(configuration), *names_of_experiments(environment_key)}) - {USER_ID}
+    return frozenset({*attributes_of(configuration), *attributes_of_experiments(environment_key)}) - {USER_ID}
 
 
 def attributes_of(configuration: Configuration) -> Iterator[str]:

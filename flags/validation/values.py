@@ -52,7 +52,7 @@ def _check_without_variants(source: Mapping[str, Any]) -> Iterator[Detail]:
 
 
 def _check_variants(value: object, value_type: object) -> Iterator[Detail]:
-    check_value = _VALUE_CHECKS.get(value_type, _take_any) if isinstance(value_type, str) else _take_any
+    check_value = _VALUE_CHECKS.get(value_type, _accept_any) if isinstance(value_type, str) else _accept_any
 
     def check_variant(variant: object, field: str) -> Iterator[Detail]:
         checks: Mapping[str, Check] = {"key": check_key, "value": check_value}
@@ -84,7 +84,7 @@ def _check_size(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.TOO_LONG, "Must be at most 32 KiB as JSON.")
 
 
-def _take_any(_value: object, _field: str) -> Iterator[Detail]:
+def _accept_any(_value: object, _field: str) -> Iterator[Detail]:
     return iter(())
 
 

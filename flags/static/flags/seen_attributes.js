@@ -3,7 +3,7 @@
 import { known, make } from "../config/elements.js";
 import { linesIn, toInput, toLine, valuesIn } from "../config/lines.js";
 
-const MOST_BUTTONS = 8;
+const MAX_BUTTONS = 8;
 const address = known("hy-attributes-page", "");
 const lists = new Map();
 const names = make("datalist", { id: "hy-seen-attributes" });
@@ -58,7 +58,7 @@ export function valueButtons(area, nameOf) {
       row?.addEventListener("input", show); // also of another attribute
     }
     const listed = new Set(valuesIn(area));
-    const values = (seen.get(nameOf()) ?? []).filter((value) => !listed.has(value)).slice(0, MOST_BUTTONS);
+    const values = (seen.get(nameOf()) ?? []).filter((value) => !listed.has(value)).slice(0, MAX_BUTTONS);
     line.hidden = !values.length;
     line.replaceChildren("Seen lately:", ...values.map((value, at) => make("button", { type: "button", title: value, "aria-label": `Add ${value}`, onclick: () => add(value, at) }, value)));
   }

@@ -10,7 +10,7 @@ import orjson
 from flags.engine.evaluation import evaluate
 from flags.engine.openfeature import reason_of
 from flags.engine.types import Configuration, Context
-from flags.ofrep.answers import Facts, answer_flag, answer_flags, answer_missing_key
+from flags.ofrep.answers import CommonMetadata, answer_flag, answer_flags, answer_missing_key
 from flags.validation.parsing import parse_flag
 from tests.conftest import NOON
 from tests.flags.engine.experiments import experiment_rule
@@ -22,11 +22,11 @@ PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "eq
 FREE = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "free"}]}
 AUDIENCE = {"conditions": FREE["conditions"]}
 COLOURS = {"type": "string", "variants": [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]}
-FACTS = Facts("production", 42)
+FACTS = CommonMetadata("production", 42)
 METADATA = {"flagSetId": "production", "revision": 42, "version": "7"}
 
 
-def ask(user_id: str = "u", *, facts: Facts = FACTS, shows_rules: bool = True, **flag: Any) -> dict[str, Any]:
+def ask(user_id: str = "u", *, facts: CommonMetadata = FACTS, shows_rules: bool = True, **flag: Any) -> dict[str, Any]:
     """What a flag is for a user whose plan is pro."""
     off = parse_flag({"key": "off", "enabled": False})
     asked = parse_flag({"key": "f", "enabled": True, "version": 7, **flag})

@@ -35,14 +35,14 @@ class Published:
         self.statuses: list[Status] = []
         self.follower = Follower(self.statuses.append)
 
-    def look(self, at: datetime = NOON) -> Status | None:
+    def poll(self, at: datetime = NOON) -> Status | None:
         """Return the status published after a look, if any."""
         signal_file.signal_change()
         return self.look_without_a_signal(at)
 
     def look_without_a_signal(self, at: datetime) -> Status | None:
         before = len(self.statuses)
-        self.follower.look(at)
+        self.follower.poll(at)
         assert len(self.statuses) <= before + 1
         return self.statuses[-1] if len(self.statuses) > before else None
 
@@ -50,7 +50,7 @@ class Published:
 @pytest.fixture
 def published(db: None) -> Published:
     made = Published()
-    assert made.look() is not None
+    assert made.poll() is not None
     return made
 
 
@@ -67,67 +67,67 @@ def newest(moment: datetime | None = None) -> EnvironmentStatus:
     return EnvironmentStatus(revision(), Change.objects.get(revision=revision()).at, moment)
 
 
-def test_look__nothing_has_changed__publishes_nothing(published: Published) -> None:
-    assert published.look() is None
-    assert published.look(NOON + timedelta(days=400)) is None
+def test_poll__nothing_has_changed__publishes_nothing(published: Published) -> None:
+    assert published.poll() is None
+    assert published.poll(NOON + timedelta(days=400)) is None
 
 
-def test_look__new_database__publishes_every_environment() -> None:
-    status = Published().look()
+def test_poll__new_database__publishes_every_environment() -> None:
+    status = Published().poll()
     assert status is not None
     assert set(status.environments) == {"production", "staging"}
 
 
-def test_look__flag_created__publishes_every_environment_with_revision_and_moment(
+def test_poll__flag_created__publishes_every_environment_with_revision_and_moment(
     published: Published, production: Environment
 ) -> None:
     make_flag(production)
-    status = published.look()
+    status = published.poll()
     assert status is not None
     assert status.environments["production"] == status.environments["staging"] == newest()
 
 
-def test_look__flag_switched__publishes_only_its_environment(
+def test_poll__flag_switched__publishes_only_its_environment(
     published: Published, production: Environment, staging: Environment
 ) -> None:
     make_flag(production)
-    before = published.look()
+    before = published.poll()
     update_flag(key="flag", environment=staging, changes={"enabled": True}, **WRITE)
-    status = published.look()
+    status = published.poll()
     assert before is not None
     assert status is not None
     assert status.environments["staging"] == newest()
     assert status.environments["production"] == before.environments["production"]
 
 
-def test_look__segment_created__publishes_every_environment(published: Published) -> None:
+def test_poll__segment_created__publishes_every_environment(published: Published) -> None:
     create_segment(key="bakers", user_ids=["ada"], **WRITE)
-    status = published.look()
+    status = published.poll()
     assert status is not None
     assert {environment.revision for environment in status.environments.values()} == {revision()}
 
 
-def test_look__change_of_something_else__keeps_the_statuses(published: Published, production: Environment) -> None:
+def test_poll__change_of_something_else__keeps_the_statuses(published: Published, production: Environment) -> None:
     create_key(name="shop", environment=production, scope=Scope.CLIENT, **WRITE)
-    before, after = published.statuses[-1], published.look()
+    before, after = published.statuses[-1], published.poll()
     assert after is not None
     assert after.environments == before.environments
 
 
-def test_look__new_environment__is_published(published: Published) -> None:
+def test_poll__new_environment__is_published(published: Published) -> None:
     create_environment(key="qa", name="QA", **WRITE)
-    status = published.look()
+    status = published.poll()
     assert status is not None
     assert status.admits("", "qa")
     assert not status.admits("", "unknown")
 
 
-def test_look__clock_passes_scheduled_moments__publishes_each_once_without_a_signal(
+def test_poll__clock_passes_scheduled_moments__publishes_each_once_without_a_signal(
     published: Published, production: Environment
 ) -> None:
     rule = {"type": "percentage", "percentage": 50, "startAt": "2026-01-31T12:00:10Z", "endAt": "2026-01-31T12:00:20Z"}
     make_flag(production, rules=[rule])
-    status = published.look()
+    status = published.poll()
     assert status is not None
     assert status.environments["production"].scheduled_at is None
     seen = []
@@ -137,29 +137,29 @@ def test_look__clock_passes_scheduled_moments__publishes_each_once_without_a_sig
     assert seen == [(seconds, newest(NOON + seconds * SECOND)) for seconds in (10, 20)]
 
 
-def test_look__key_made_and_revoked__admits_it_meanwhile(published: Published, production: Environment) -> None:
+def test_poll__key_made_and_revoked__admits_it_meanwhile(published: Published, production: Environment) -> None:
     key, _ = create_key(name="shop", environment=production, scope=Scope.CLIENT, **WRITE)
-    status = published.look()
+    status = published.poll()
     assert status is not None
     assert status.admits(str(key.pk), "production")
     assert not status.admits(str(key.pk), "staging")
     revoke_key(key, **WRITE)
-    status = published.look()
+    status = published.poll()
     assert status is not None
     assert not status.admits(str(key.pk), "production")
 
 
-def test_look__key_expires__is_published_by_the_clock_alone(published: Published, production: Environment) -> None:
+def test_poll__key_expires__is_published_by_the_clock_alone(published: Published, production: Environment) -> None:
     expiry = NOON + 10 * SECOND
     key, _ = create_key(name="shop", environment=production, scope=Scope.CLIENT, expires_at=expiry, **WRITE)
-    published.look()
+    published.poll()
     assert published.look_without_a_signal(expiry - SECOND) is None
     status = published.look_without_a_signal(expiry)
     assert status is not None
     assert not status.admits(str(key.pk), "production")
 
 
-def test_look__nothing_due__asks_the_database_for_nothing(
+def test_poll__nothing_due__asks_the_database_for_nothing(
     published: Published, django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(0):
@@ -167,14 +167,14 @@ def test_look__nothing_due__asks_the_database_for_nothing(
             published.look_without_a_signal(NOON + seconds * SECOND)
 
 
-def test_look__flag_switched__asks_for_the_changes_and_the_moment_of_the_newest(
+def test_poll__flag_switched__asks_for_the_changes_and_the_moment_of_the_newest(
     published: Published, production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     make_flag(production)
-    published.look()
+    published.poll()
     update_flag(key="flag", environment=production, changes={"enabled": False}, **WRITE)
     with django_assert_max_num_queries(2):
-        published.look()
+        published.poll()
 
 
 class Enough(BaseException):

@@ -56,7 +56,7 @@ def test_record__further_environment__records_its_users_once_prepared(production
     assert waiting(collected) == {"ada": {}, "bob": {}}
 
 
-def test_record__same_user__is_noted_once_an_hour(production: Environment) -> None:
+def test_record__same_user__is_recorded_once_an_hour(production: Environment) -> None:
     collected = prepared()
     for at in (NOON, NOON + RENEWED_AFTER - timedelta.resolution):
         collected.prepare(at)
@@ -69,7 +69,7 @@ def test_record__same_user__is_noted_once_an_hour(production: Environment) -> No
     assert waiting(collected) == {"ada": {}}
 
 
-def test_record__anonymous_user__is_not_noted(production: Environment) -> None:
+def test_record__anonymous_user__is_not_recorded(production: Environment) -> None:
     collected = prepared()
     collected.record(production, "", {"plan": "pro"}, NOON)
     collected.prepare(NOON + RENEWED_AFTER)
@@ -77,7 +77,7 @@ def test_record__anonymous_user__is_not_noted(production: Environment) -> None:
     assert waiting(collected) == {}
 
 
-def test_record__user_at_the_limit_or_above__is_not_noted(production: Environment) -> None:
+def test_record__user_at_the_limit_or_above__is_not_recorded(production: Environment) -> None:
     collected = prepared()
     users = collected._by_environment["production"]
     collected.follow_sampling(users, limit=position("ada"), erased_at=None)

@@ -229,7 +229,7 @@ def test_erase_user__user_of_the_sample__leaves_it_in_this_environment(
 
 
 @pytest.mark.parametrize("is_stored_before", [True, False])
-def test_erase_user__noted_by_a_worker_before__does_not_come_back(
+def test_erase_user__recorded_by_a_worker_before__does_not_come_back(
     production: Environment, is_stored_before: bool
 ) -> None:
     collected = prepared()
@@ -334,7 +334,7 @@ def test_erase_user__switched_off__deletes_the_user_all_the_same(production: Env
     assert set(stored()) == {"bob"}
 
 
-def test_store__nobody_noted__asks_the_database_nothing(
+def test_store__nobody_recorded__asks_the_database_nothing(
     production: Environment, django_assert_max_num_queries: Any
 ) -> None:
     storage = SampleStorage(RecentUsers())

@@ -1,33 +1,33 @@
 // The evaluation context of OpenFeature, as the service accepts it.
 
-const MOST_LEVELS = 8;
-const LONGEST_KEY = 200;
-const INVALID = /[\0\p{Surrogate}]/u; // only halves of surrogate pairs match
+const MAX_LEVELS = 8;
+const MAX_KEY_LENGTH = 200;
+const INVALID = /[\0\p{Surrogate}]/u; // lone surrogates
 
 /** An error with one of OpenFeature's codes, such as INVALID_CONTEXT. */
 export function failure(code, message) {
   return Object.assign(new Error(message), { code });
 }
 
-/** Return `{userId, attributes}` as JSON has them, without a link to the context. Throws INVALID_CONTEXT. */
+/** Return `{userId, attributes}` as JSON, copied from the context. Throws INVALID_CONTEXT. */
 export function readContext(context) {
   try {
     const { targetingKey, ...attributes } = context ?? {};
     const userId = targetingKey ?? "";
     if (typeof userId !== "string") throw new Error("targetingKey must be a string");
-    if (!isText(userId, LONGEST_KEY)) throw new Error(`targetingKey must be a text of up to ${LONGEST_KEY} characters`);
+    if (!isText(userId, MAX_KEY_LENGTH)) throw new Error(`targetingKey must be a text of up to ${MAX_KEY_LENGTH} characters`);
     return { userId, attributes: plain(attributes, 1) };
   } catch (error) {
     throw failure("INVALID_CONTEXT", `The evaluation context cannot be sent: ${error.message}.`);
   }
 }
 
-/** Whether a value is a text that the service accepts: of so many characters at most, and valid in Unicode. */
+/** Whether a value is a string that the service accepts: not too long, and valid in Unicode. */
 export function isText(value, longest) {
   return typeof value === "string" && (value.length <= longest || [...value].length <= longest) && !INVALID.test(value);
 }
 
-/** A copy of a value as JSON has it. What contains itself has too many levels. */
+/** Return a value as JSON. A value that contains itself has too many levels. */
 export function plain(given, level = 1) {
   const value = typeof given?.toJSON === "function" && !(given instanceof Date) ? given.toJSON() : given;
   if (typeof value === "bigint") throw new Error("it has a bigint; use a number or a string");
@@ -35,7 +35,7 @@ export function plain(given, level = 1) {
   if (typeof value === "function" || typeof value === "symbol") return undefined;
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Date) return value.toISOString();
-  if (level > MOST_LEVELS) throw new Error(`it has more than ${MOST_LEVELS} levels, or contains itself`);
+  if (level > MAX_LEVELS) throw new Error(`it has more than ${MAX_LEVELS} levels, or contains itself`);
   if (Array.isArray(value)) return value.map((each) => plain(each, level + 1));
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, plain(each, level + 1)]));
 }

@@ -2,7 +2,7 @@
 
 import { isText, plain } from "./context.mjs";
 
-const MOST_ATTRIBUTES = 32;
+const MAX_ATTRIBUTES = 32;
 const RESERVED = ["revenue", "currency", "experimentId", "variant"];
 
 /**
@@ -26,13 +26,13 @@ export function createExposures({ queue, warn, knows = () => true, event = "expe
 
 const isKey = (each) => typeof each === "string" && each !== "";
 
-/** What an exposure stores about its user: the first attributes that are texts, numbers or booleans. */
+/** The user's attributes that an exposure stores: the first that are texts, numbers or booleans. */
 function stored(attributes) {
   const isKept = ([name, value]) => name && isText(name, 100) && !RESERVED.includes(name) && isStored(value);
-  return Object.fromEntries(Object.entries(attributes).filter(isKept).slice(0, MOST_ATTRIBUTES));
+  return Object.fromEntries(Object.entries(attributes).filter(isKept).slice(0, MAX_ATTRIBUTES));
 }
 
-/** One text or number that the service cannot store would cost the whole event. */
+/** Whether the service accepts a value. A single invalid one would reject the whole event. */
 function isStored(value) {
   if (typeof value === "number") return Math.abs(value) < 2 ** 63;
   return typeof value === "boolean" || isText(value, 200);

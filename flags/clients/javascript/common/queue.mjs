@@ -1,26 +1,26 @@
-// Events on their way to the service: in batches, again after a failure, and with ids, so that none counts twice.
+// The queue of events, which are sent in batches and again after failures. Their ids prevent duplicates.
 
 import { pauseAfter } from "./api.mjs";
 
-const MOST_EVENTS = 500;
-const MOST_BYTES = 60_000; // of requests that outlive their page; browsers allow 64 KiB
+const MAX_EVENTS = 500;
+const MAX_BYTES = 60_000; // of requests that outlive their page; browsers allow 64 KiB
 
 /** `request` is that of the API. At most `capacity` events wait, and are sent after `delay` milliseconds. */
 export function createQueue({ request, warn, capacity = 10_000, delay = 2_000, events = [] }) {
   const parting = new Set(); // events in requests that outlive the page
-  let most = MOST_EVENTS;
+  let most = MAX_EVENTS;
   let failures = 0;
   let timer;
   let sending;
 
-  /** Returns whether there was a place for the event. */
+  /** Returns whether the event was queued. */
   function add(event, userId, properties) {
     if (events.length >= capacity) {
       warn("full", `The queue is full, so events are lost: ${capacity} wait.`);
       return false;
     }
     events.push({ id: newId(), event, userId, timestamp: new Date().toISOString(), properties });
-    if (!sending && !failures && events.length >= MOST_EVENTS) send();
+    if (!sending && !failures && events.length >= MAX_EVENTS) send();
     else schedule(delay);
     return true;
   }
@@ -60,7 +60,7 @@ export function createQueue({ request, warn, capacity = 10_000, delay = 2_000, e
 
   const post = (batch, options) => request("/v1/events/batch", JSON.stringify({ events: batch }), options);
 
-  /** Forget what was stored or refused. Returns false if the batch must be sent again as it is. */
+  /** Remove events that were stored or refused. Returns false if the batch must be sent again. */
   async function settle(batch, response) {
     if (!response) return false;
     const { status } = response;
@@ -69,10 +69,10 @@ export function createQueue({ request, warn, capacity = 10_000, delay = 2_000, e
     const { data = [], error } = await response.json().catch(() => ({}));
     const isPartlyGood = status === 413 || error?.code === "malformed_json";
     if (isPartlyGood && batch.length > 1) {
-      most = Math.ceil(batch.length / 2); // until the one that spoils the others is alone
+      most = Math.ceil(batch.length / 2); // until the invalid event is alone
       return true;
     }
-    if (status === 202) most = MOST_EVENTS;
+    if (status === 202) most = MAX_EVENTS;
     const refused = error ?? data.find((each) => each.status === "rejected")?.error;
     if (refused) warn("rejected", `Events were rejected and dropped: ${refused.message}`);
     const settled = new Set(batch);
@@ -80,14 +80,14 @@ export function createQueue({ request, warn, capacity = 10_000, delay = 2_000, e
     return true;
   }
 
-  /** Send what waits so that it outlives the page. What is on its way already is sent again, with the same ids. */
+  /** Send all events in a request that outlives the page. Events being sent are sent again with the same ids. */
   function part() {
     const batch = [];
     let size = JSON.stringify([...parting]).length * 3; // a character has at most 3 bytes for each unit
     for (const event of events) {
       if (parting.has(event)) continue;
       size += new TextEncoder().encode(JSON.stringify(event)).length + 1;
-      if (size > MOST_BYTES || batch.length === MOST_EVENTS) break;
+      if (size > MAX_BYTES || batch.length === MAX_EVENTS) break;
       batch.push(event);
     }
     if (batch.length === 0) return;

@@ -104,7 +104,7 @@ function servedByExperiment({ userId }, flag, rule) {
   return { answer: served(variant), rule, participation: { variant, inExperiment: true } };
 }
 
-/** What every user of the audience gets. */
+/** What all users of the audience get. */
 function servedToAnonymous(served, variants) {
   const possible = variants.filter(({ weight }) => weight);
   const answers = possible.map(({ key }) => JSON.stringify(served(key)));
@@ -165,7 +165,7 @@ function isInShareOf(context, flag, rule) {
   return true;
 }
 
-/** Nothing, if only the hash of a user id can decide, and there is no user id. */
+/** Returns NOTHING if the result depends on the hash of a user id, and there is no user id. */
 function isInRange({ salt, from, to }, unit) {
   const [start, end] = [from, to].map((percentage) => Math.round(percentage * 1_000)); // exact: three decimals at most
   if (unit === NOTHING) return start < end && (end - start === 100_000 || NOTHING);
@@ -340,7 +340,7 @@ function folded(text, ignoreCase) {
   return ignoreCase ? Array.from(text, fold).join("") : text;
 }
 
-/** The service searches with RE2. A pattern that RegExp cannot search for in the same way gives nothing. */
+/** The service uses RE2. A pattern that RegExp would search for differently returns NOTHING. */
 function matchesPattern(attribute, pattern, { ignoreCase = false }, { ruleset }) {
   if (!isText(attribute) || isLong(attribute)) return NOTHING;
   return patternOf(ruleset, pattern, ignoreCase)(attribute);

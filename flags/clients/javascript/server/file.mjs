@@ -21,7 +21,7 @@ export function createFile({ file, url, key }) {
     return document;
   }
 
-  /** The file has the whole old document or the whole new one at every moment. */
+  /** The file always has the whole old ruleset or the whole new one. */
   async function write({ etag, text }) {
     const rest = JSON.stringify({ owner, etag, text });
     const name = `${file}.${process.pid}-${(written += 1)}`;

@@ -1,4 +1,4 @@
-// Patterns of RE2 as RegExp reads them. What RegExp cannot search for in exactly the same way is refused.
+// Patterns of RE2, translated for RegExp. Patterns that RegExp would search for differently are refused.
 
 const LAST = 0x10ffff;
 // The classes as pairs: the first and the last character of each range, in the order of characters.

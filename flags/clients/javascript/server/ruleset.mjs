@@ -78,7 +78,7 @@ export function followRuleset(options) {
     if (!isClosed && pause) renewal = setTimeout(renew, pause).unref();
   }
 
-  /** Listen to streams, one after the other. Nothing that they answer may end the process. */
+  /** Listen to streams, one after the other. No answer of theirs may end the process. */
   function follow() {
     openStream().catch(reopen);
   }

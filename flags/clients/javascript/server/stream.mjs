@@ -3,7 +3,7 @@
 import { get as getHttp } from "node:http";
 import { get as getHttps } from "node:https";
 
-const LONGEST_SILENCE = 45_000; // milliseconds; the service sends something every 15 seconds
+const MAX_SILENCE = 45_000; // milliseconds; the service sends something every 15 seconds
 
 /**
  * Call `onOpen`, then `onMessage` with each document, and `onEnd` when the stream has ended. Returns `close`.
@@ -11,7 +11,7 @@ const LONGEST_SILENCE = 45_000; // milliseconds; the service sends something eve
  */
 export function listen(url, { onOpen, onMessage, onEnd }) {
   const get = url.startsWith("https:") ? getHttps : getHttp;
-  const request = get(url, { headers: { Accept: "text/event-stream" }, agent: false, timeout: LONGEST_SILENCE });
+  const request = get(url, { headers: { Accept: "text/event-stream" }, agent: false, timeout: MAX_SILENCE });
   let text = "";
   request.on("socket", (socket) => socket.unref());
   request.on("timeout", () => request.destroy());
