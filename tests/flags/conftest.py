@@ -13,7 +13,7 @@ from config.database.engines import is_distributed
 
 @pytest.fixture
 def django_assert_max_num_queries(db: None, django_assert_max_num_queries: Any) -> Any:
-    """Bound statements on one server only. On Citus, a mark and a snapshot take more."""
+    """Bound statements on one server. Citus takes more for a watermark and a snapshot."""
     if not is_distributed():
         return django_assert_max_num_queries
     return lambda *_, **__: CaptureQueriesContext(connection)

@@ -1,4 +1,4 @@
-"""Users of driven flags, in every API: the variant that they see, and when their exposure is recorded."""
+"""Users of driven flags in every API: their variant, and when their exposure is recorded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OLD = {"enabled": True, "reason": "rule_match", "variant": "old", "value": "#f00
 
 @dataclass
 class Exposures:
-    """A store of exposures as an experiment keeps it, with the calls that it received."""
+    """Stores exposures as `experiments` does, and records the calls."""
 
     variants: dict[tuple[str, str], str] = field(default_factory=dict)
     asked: list[tuple[str, set[str], str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Flags that experiments drive, in the admin: what the pages say of them, and what they do not let anybody do."""
+"""Flags that experiments drive, in the admin: what the pages say about them, and what they prevent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a flag's form beyond on and off: values, prerequisites, and what one should know about the flag."""
+"""The parts of a flag's form beyond its switch: values, prerequisites and warnings."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_add__what_the_api_refuses__is_refused_at_the_same_field_in_the_same_wor
 
 
 def refusal_of_api(api: Any, changes: dict[str, str]) -> list[str]:
-    """What the API says to the same flag."""
+    """Return what the API answers to the same flag."""
     names = {"off_variant": "offVariant", "default_variant": "defaultVariant", "expires_at": "expiresAt"}
     body: dict[str, Any] = {"key": "fresh"}
     for name, text in changes.items():

@@ -1,4 +1,4 @@
-"""For how many recent users flags are on: beside the switches of the list, and on the form of a new flag."""
+"""For how many recent users flags are on: in the list, and on the form of a new flag."""
 
 from __future__ import annotations
 

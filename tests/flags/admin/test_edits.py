@@ -1,4 +1,4 @@
-"""Edits of flags and segments that take a flag from users of a protected environment: the pages ask first."""
+"""Edits of flags and segments in protected environments that take a flag from users: the pages ask first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to flags in the admin without their form: filters, bulk switching, the archive, and going back."""
+"""Actions on flags in the admin without their form: filters, bulk switching, archiving and reverting."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_archive__from_a_page_of_another_environment__changes_nothing(flag: Flag
 
 @pytest.fixture
 def first(flag: Flag, production: Environment) -> int:
-    """The revision after which the flag was created; by now it is on, with a rule and another owner."""
+    """The revision that created the flag. Since then it has been switched on, with a rule and another owner."""
     created = revision()
     edits = {"enabled": True, "rules": HALF, "owner": "Grace"}
     update_flag(key=flag.key, environment=production, changes=edits, actor=ACTOR, now=NOON)

@@ -1,4 +1,4 @@
-"""What the form of a flag says before it is saved: who would flip, and how many users each rule decides."""
+"""Previews of a flag's form before it is saved: for whom it flips, and how many users each rule decides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLOURS = [{"key": "blue", "value": 1}, {"key": "red", "value": 2}]
 
 @pytest.fixture
 def flag(production: Environment) -> Flag:
-    """A flag that is on for those with the plan pro: one of four users of the last week."""
+    """A flag that is on for users with the plan pro, one of four users of the last week."""
     store_four_users(production)
     return create_flag(key="f", enabled=True, rules=[PRO], environment=production, actor=ACTOR, now=NOON)
 

@@ -1,4 +1,4 @@
-"""Flags in the admin: what it shows, what it writes through the domain, and what it refuses."""
+"""Flags in the admin: what it shows, writes through the domain, and refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.trips import following
 QUARTER = [{"type": "percentage", "percentage": 25}]
 LIST = "admin:flags_flag_changelist"
 OF_POSTGRESQL = ("config/database/engines.py", "config/database/postgresql/")
-"""What every statement passes on PostgreSQL alone."""
+"""Parts of every statement that only PostgreSQL has."""
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ def test_add__what_the_api_refuses__is_refused_in_the_same_words(
 
 
 def refusal_of_api(api: Any, values: dict[str, str]) -> list[str]:
-    """What the API says to the same flag."""
+    """Return what the API answers to the same flag."""
     parts = [f'"{name}": {value if name == "rules" else json.dumps(value)}' for name, value in values.items()]
     answer = api.generic("POST", "/v1/flags", "{" + ", ".join(parts) + "}", content_type="application/json")
     error = answer.json()["error"]

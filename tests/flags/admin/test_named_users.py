@@ -1,4 +1,4 @@
-"""From each id of a user in the words of a page, one click leads to this user. What the API says stays plain text."""
+"""User ids in the words of pages link to the page of the user. The API's words have no links."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_list__of_flags__links_users_in_the_environment_of_the_column(
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_list__of_flags__has_no_link_within_a_summary(production: Environment, number: int) -> None:
-    """Short words have nothing to open, and others are opened by what follows them."""
+    """Short words have no summary, and long words repeat their links after it."""
     flag_for(production, *[for_users(*(f"{'u' * 30}-{place}-{rule}" for place in range(3))) for rule in range(number)])
     body = sign_in().get(LIST).content.decode()
     opened = [part.partition("</summary>")[0] for part in body.split("<summary>")[1:]]

@@ -1,4 +1,4 @@
-"""The page of each write in the admin, which offers to undo it, and the histories that link to it."""
+"""The page of a write in the admin, which offers to undo it, and the histories that link to it."""
 
 from __future__ import annotations
 

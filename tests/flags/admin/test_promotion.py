@@ -1,4 +1,4 @@
-"""The page of the admin that promotes flags: both ways, what it shows, and that it writes what was seen, only that."""
+"""The page that promotes flags: both ways, its preview, and that it writes exactly what it showed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIST = "/admin/flags/flag/"
 
 @pytest.fixture
 def admin(production: Environment, staging: Environment) -> AdminClient:
-    """With `a` and `b`, which are on for half of the users in staging, and `same`, which is off everywhere."""
+    """A client, with the flags `a` and `b`, which are on for half of the users in staging, and `same`, which is off."""
     for key in ("a", "b", "same"):
         create_flag(key=key, environment=production, **WRITE)
     for key in ("a", "b"):

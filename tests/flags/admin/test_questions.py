@@ -1,4 +1,4 @@
-"""Switching flags in a protected environment: the pages ask first, say whom it touches, and take a reason."""
+"""Switching flags in a protected environment: the pages ask first, name the consequences, and take a reason."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def require_reasons(environment: Environment, setting: str = ReasonSetting.REQUI
 
 
 def seen_in_the_last_day(production: Environment) -> None:
-    """Three users seen in the last day, one of whom a quarter of all users includes, and one of last week."""
+    """Three users seen in the last day, one of them in the first quarter of users, and one user of last week."""
     now = timezone.now()
     recent = [seen(f"user-{number}", now, plan="pro" if number == 2 else "free") for number in range(3)]
     store(production, *recent, seen("old", now - timedelta(days=3), plan="pro"), now=now - timedelta(days=6))

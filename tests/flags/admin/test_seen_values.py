@@ -1,4 +1,4 @@
-"""The suggestions for conditions: attributes and values that were seen lately in the environment."""
+"""Suggestions for conditions: attributes and values of recent users in the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments in the admin: written through the domain, refused in the API's words, quick with a hundred thousand ids."""
+"""Segments in the admin: writes, refusals in the words of the API, and speed with 100,000 ids."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_add__of_more_than_may_be_listed__is_refused(db: None) -> None:
 
 @pytest.fixture
 def first(segment: Segment) -> int:
-    """The revision after which the segment was created; by now it has other users and a description."""
+    """The revision that created the segment. Since then it has other users and a description."""
     created = revision()
     change_members(key="testers", add=["bob"], remove=["ada"], actor=ACTOR, now=NOON)
     update_segment(key="testers", changes={"description": "People who test"}, actor=ACTOR, now=NOON)
@@ -305,7 +305,7 @@ def torn(db: None) -> Segment:
 
 
 def as_sent(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as a browser sends them, with the line breaks that it makes."""
+    """Return the fields as a browser sends them, with its line breaks."""
     return {
         name: value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n") if isinstance(value, str) else value
         for name, value in values.items()

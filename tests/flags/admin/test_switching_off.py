@@ -1,4 +1,4 @@
-"""Switching a flag off that a running experiment drives: the pages ask first, and then do as they were answered."""
+"""Switching off a flag that a running experiment drives: the pages ask first, and follow the answer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SAYS = (
 
 @pytest.fixture
 def production(production: Environment) -> Environment:
-    """It is not protected, so only what experiments drive is asked about."""
+    """An environment that is not protected, so that pages ask only about experiments."""
     return update_environment(production, protected=False, actor=ACTOR, now=NOON)
 
 
 @pytest.fixture
 def driven(production: Environment) -> Flag:
-    """A flag that was off in revision 1 of its history, is on now, and is driven in production alone."""
+    """A flag that was off in revision 1, is on now, and is driven in production."""
     create_flag(key="f", environment=production, actor=ACTOR, now=NOON)
     update_flag(key="f", environment=production, changes={"enabled": True}, actor=ACTOR, now=NOON)
     drive("f", "checkout", production)

@@ -1,4 +1,4 @@
-"""Trying a flag on a user: the decision, its reasons, and the configuration that it went by."""
+"""Trying a flag on a user: the decision, its reasons, and the configuration that decided."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_try__what_the_api_refuses__is_refused_at_its_field(subtests: pytest.Sub
 
 @pytest.fixture
 def long_ago(flag: Flag, production: Environment) -> str:
-    """A moment when the flag was on; since then somebody has switched it off."""
+    """A time when the flag was on. It was switched off since."""
     Change.objects.update(at=NOON)  # the first changes of a database are those of its migrations, written just now
     later = NOON + timedelta(days=30)
     update_flag(key="colour", environment=production, changes={"enabled": False}, actor=ACTOR, now=later)

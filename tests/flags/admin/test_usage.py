@@ -1,4 +1,4 @@
-"""The usage of flags in the admin: the panel on a flag's page, what makes it stale, and the list of those that are."""
+"""The usage of flags in the admin: the panel of a flag, its staleness, and the list of stale flags."""
 
 from __future__ import annotations
 

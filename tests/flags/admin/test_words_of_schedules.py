@@ -1,4 +1,4 @@
-"""Words about schedules on the pages of flags: lists and previews speak of now, and the history of its own time."""
+"""Schedules on the pages of flags: lists and previews are true now, and histories at their own time."""
 
 from __future__ import annotations
 

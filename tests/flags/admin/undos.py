@@ -1,4 +1,4 @@
-"""What the tests of undoing changes in the admin have in common."""
+"""What the tests of undoing in the admin share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What alert managers send, and what is made of it."""
+"""Bodies of alert managers, and what is read from them."""
 
 from __future__ import annotations
 

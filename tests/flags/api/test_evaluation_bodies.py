@@ -1,4 +1,4 @@
-"""Bodies that are decoded in one pass: exactly those that the careful way takes, and with the same result."""
+"""Bodies that are decoded in one pass: the same are accepted as with DRF's checks, with the same result."""
 
 from __future__ import annotations
 

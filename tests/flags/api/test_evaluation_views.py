@@ -1,4 +1,4 @@
-"""What flags are for a user, one, several or explained, as a client sees it."""
+"""Evaluations of one flag, of several, and explained, as a client sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /v1/hooks/<id>`: an alert switches the named flags off, and its token can do nothing else."""
+"""`POST /v1/hooks/<id>`: an alert switches the named flags off. Its token permits nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation while the database is away: from the last known state, and with `X-Stale`."""
+"""Evaluation during an outage of the database: from the last known state, with `X-Stale`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALLS = [
 
 @pytest.fixture
 def client(api: Any, production: Environment) -> Any:
-    """A client of a process that knows the flag `f`."""
+    """A client of a process that has loaded the flag `f`."""
     create_flag(key="f", environment=production, enabled=True, **WRITE)
     for method, path, body in CALLS:
         assert getattr(api, method)(path, body).status_code == 200

@@ -1,4 +1,4 @@
-"""Rulesets: all that an evaluator needs, nothing of other environments, and nothing sent that is known already."""
+"""Rulesets have everything an evaluator needs and nothing of other environments. Unchanged ones are not sent again."""
 
 from __future__ import annotations
 

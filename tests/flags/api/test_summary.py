@@ -1,4 +1,4 @@
-"""`summary=true`: for whom a flag is on, in words, and nothing of it without the parameter."""
+"""`summary=true`: for whom a flag is on, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of a flag, and going back in it, as a client sees them."""
+"""The history of a flag, and reverts, as a client sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of every kind, drawn at random from a fixed seed, many of which the domain refuses."""
+"""Random changes of every kind from a fixed seed. The domain refuses many of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VARIANTS = [{"key": key, "value": key.upper()} for key in ("blue", "green", "red
 
 
 class RandomChanges:
-    """Makes one change with each call of `make`, unless it is refused. `made` counts the accepted ones."""
+    """Each call of `make` tries one change. `made` counts the accepted ones."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)

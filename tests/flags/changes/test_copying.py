@@ -1,4 +1,4 @@
-"""Imports and promotions copy no rules of experiments, and keep those of the target."""
+"""Imports and promotions do not copy rules of experiments, and keep those of the target."""
 
 from __future__ import annotations
 

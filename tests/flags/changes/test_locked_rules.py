@@ -1,4 +1,4 @@
-"""Rules before that of a running experiment, which select who reaches it: no write may change them."""
+"""Rules before the rule of a running experiment decide who reaches it, so no write may change them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAST = {"type": "percentage", "percentage": 5}
 
 @pytest.fixture
 def between(production: Environment) -> int:
-    """An experiment that drives a flag from between its rules. Return the revision before it did."""
+    """An experiment that drives a flag from between its rules. Return the revision before that."""
     flag_changes.create_flag(key="f", environment=production, enabled=True, rules=[FIRST, HALF, LAST], **WRITE)
     before = revision()
     write(driving.put_rule, production, rule=RULE, position=2)

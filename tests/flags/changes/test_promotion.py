@@ -1,4 +1,4 @@
-"""Promotion: what it copies between environments, what it leaves, and how API, admin and command report it."""
+"""Promotion: what it copies, what it leaves, and the reports of API, admin and command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users who are added to a segment and removed one by one: the log keeps only them, and yet tells the whole past."""
+"""Adding and removing users of a segment: the log stores only these users, and still knows every past list."""
 
 from __future__ import annotations
 

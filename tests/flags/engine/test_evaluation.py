@@ -332,7 +332,7 @@ def test_evaluate__prerequisites__are_asked_for_the_same_user() -> None:
 
 
 def test_evaluate__flag_that_many_depend_on__is_worked_out_once() -> None:
-    """Each level needs both flags of the level below. Without a cache, the work would double with every level."""
+    """Each level needs both flags of the level below, so without a cache the work would double with each level."""
     asked = Counter[str]()
 
     class Counting(dict[str, Flag]):

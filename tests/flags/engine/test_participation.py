@@ -1,4 +1,4 @@
-"""Who takes part in an experiment that drives a flag: the assignment and the evaluation agree on every user."""
+"""Who takes part in an experiment that drives a flag: assignment and evaluation agree on every user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timestamps in rules and attributes are read as those of requests are, by another function."""
+"""Timestamps in rules and attributes are parsed as those of requests, by another function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that different users meet: their words differ, and a change from one to the other is a sentence."""
+"""Conditions that different users meet have different words, and each change between them is a sentence."""
 
 from __future__ import annotations
 

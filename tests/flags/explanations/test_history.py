@@ -1,4 +1,4 @@
-"""What of flags and segments reads better in words than as JSON."""
+"""Values of flags and segments that read better in words than as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracing: the explanation of a decision, which must be the decision of the evaluator."""
+"""The explanation of a decision agrees with the evaluator."""
 
 from __future__ import annotations
 

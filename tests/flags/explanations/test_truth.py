@@ -1,6 +1,6 @@
-"""What words about a flag claim, read back from them, against what the engine evaluates at the moments that they name.
+"""Words about a flag, parsed back, are true: they are compared with the engine at the times they name.
 
-The tests read words by a grammar of their own, so that words which say something else, or too little, fail.
+The tests have a grammar of their own, so that words that say something else, or too little, fail.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SHARES: Mapping[str, dict[str, Any]] = {
     "a ramp that never rises": {"percentage": 0, "ramp": [{**FRIDAY, "percentage": 0}]},
 }
 FOR_NOBODY = ("nobody", "a ramp that is down", "a ramp that never rises")
-"""The shares that are 0 % at NOW and stay so."""
+"""Shares that are 0 % from NOW on."""
 PRO = [{"attribute": "plan", "operator": "equals", "value": "pro"}]
 AUDIENCES: Sequence[dict[str, Any]] = (
     {"type": "percentage"},
@@ -71,9 +71,9 @@ SERVED: Sequence[dict[str, Any]] = (
 
 @dataclass(frozen=True)
 class Claim:
-    """What words say: the share of an audience from each moment on, and the variants that users get.
+    """What words say: the share of an audience from each time on, and the variants that users get.
 
-    Between the two moments of a `gap`, words say no more than that there are steps.
+    Between the two times of a `gap`, words say only that there are steps.
     """
 
     audience: str
@@ -138,7 +138,7 @@ def read_rule(words: str, at: datetime) -> Claim:
 
 
 def take(pattern: str, words: str) -> tuple[str, str]:
-    """Return the words without their end, if it matches, and the moment in it."""
+    """Return the words without their end, if it matches, and the time in it."""
     found = re.fullmatch(rf"(.*?){pattern}", words)
     return (found[1], found[2]) if found else (words, "")
 
@@ -160,7 +160,7 @@ def evaluations(flag: Flag, moment: datetime) -> list[Evaluation]:
 
 
 def probes(rule: Mapping[str, Any], at: datetime) -> list[datetime]:
-    """Return the moment, each later one that the rule names, and the instants before those."""
+    """Return the time, each later one that the rule names, and the instants before those."""
     named = [rule.get("startAt"), rule.get("endAt"), *(step["at"] for step in rule.get("ramp", ()))]
     moments = [parse_timestamp(text) for text in named if text]
     around = {moment - distance for moment in moments for distance in (timedelta(0), INSTANT)}

@@ -1,4 +1,4 @@
-"""What rules will do by themselves, in words, by a table. The evaluator confirms each moment."""
+"""What rules will do without an edit, in words. The evaluator confirms each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands as somebody runs them: what they print, and what they say when they refuse."""
+"""Commands as they are run in a terminal: their output and their refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*arguments: str) -> str:
 
 
 def refused(*arguments: str) -> list[str]:
-    """What a command says when it refuses, of which no row is left."""
+    """Return what a refused command says, after checking that nothing was written."""
     before = revision()
     with pytest.raises(CommandError) as error:
         run(*arguments)

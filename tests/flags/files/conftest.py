@@ -1,4 +1,4 @@
-"""What tests of files start from."""
+"""Files and flags for tests of files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def file(folder: Path) -> Any:
 
 @pytest.fixture
 def everything(production: Environment, staging: Environment) -> None:
-    """Flags and segments that have all that there is to have."""
+    """Flags and segments that use every property."""
     where = {"environment": production, **WRITE}
     create_segment(key="inner", user_ids=["u", "007"], **WRITE)
     inside = [{"operator": "inSegment", "value": "inner"}]

@@ -1,4 +1,4 @@
-"""Flags as code: what `import_flags` makes of a file, what it refuses and what it leaves alone."""
+"""Flags as code: what `import_flags` writes, refuses and leaves alone."""
 
 from __future__ import annotations
 

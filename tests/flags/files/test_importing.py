@@ -1,4 +1,4 @@
-"""Reading files: their contents, and the errors of files that are wrong, before anything is stored."""
+"""Reading files: their contents and errors, before anything is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts and the JSON values in them: what is written is read again, and what is no such text is refused by its line."""
+"""YAML and JSON: written text is read again, and invalid text is refused with its line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VALUES = st.recursive(
 
 
 def is_identical(one: Any, other: Any) -> bool:
-    """Of the same types too, and in the same order."""
+    """Compare types and order too."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -46,7 +46,7 @@ def is_identical(one: Any, other: Any) -> bool:
 
 @pytest.fixture(params=["libyaml", "python"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the parser in C is not installed, the one in Python reads the same."""
+    """Both parsers, because the one in C may not be installed."""
     monkeypatch.setattr(syntax, "_new_yaml", partial(YAML, typ="safe", pure=request.param == "python"))
 
 
@@ -67,7 +67,7 @@ def test_yaml__any_json_value__is_the_same_to_other_readers_of_yaml(value: Any) 
 
 
 def _as_text(value: Any) -> Any:
-    """With numbers as text, for YAML 1.1 takes 1e+16 for one."""
+    """Numbers as text, because YAML 1.1 reads 1e+16 as text."""
     if isinstance(value, dict):
         return {name: _as_text(each) for name, each in value.items()}
     if isinstance(value, list):

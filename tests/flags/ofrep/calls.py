@@ -13,7 +13,7 @@ def one(client: Any, key: str, context: Any = USER, **headers: str) -> Any:
 
 
 def ask(client: Any, key: str, context: Any = USER) -> Any:
-    """What one flag is for the user."""
+    """Evaluate one flag."""
     response = one(client, key, context)
     assert response.status_code == 200, response.content
     return response.json()
@@ -24,7 +24,7 @@ def bulk(client: Any, context: Any = USER, query: str = "", **headers: str) -> A
 
 
 def ask_all(client: Any, context: Any = USER) -> Any:
-    """What all flags are for the user."""
+    """Evaluate all flags."""
     response = bulk(client, context)
     assert response.status_code == 200, response.content
     return response.json()

@@ -1,4 +1,4 @@
-"""What the protocol itself says an answer must look like."""
+"""The published specification of the protocol, as a check of answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _specification() -> dict[str, Any]:
 
 
 def _amended(part: Any) -> Any:
-    """As published, no ordinary answer is valid: a flag that has a value is also one of those that need none."""
+    """Correct the published schema, by which no ordinary answer is valid: `oneOf` matches twice."""
     if isinstance(part, dict):
         return {"anyOf" if name == "oneOf" else name: _amended(inner) for name, inner in part.items()}
     return [_amended(inner) for inner in part] if isinstance(part, list) else part
 
 
 def check(response: Any, *, of_a_flag: bool) -> None:
-    """Fail unless an answer of the service is one that the protocol knows, down to its last field."""
+    """Fail unless the specification knows every field of an answer."""
     document = _specification()
     operation = document["paths"][f"{BULK}/{{key}}" if of_a_flag else BULK]["post"]
     described = operation["responses"][str(response.status_code)]

@@ -27,7 +27,7 @@ METADATA = {"flagSetId": "production", "revision": 42, "version": "7"}
 
 
 def ask(user_id: str = "u", *, facts: CommonMetadata = FACTS, shows_rules: bool = True, **flag: Any) -> dict[str, Any]:
-    """What a flag is for a user whose plan is pro."""
+    """Evaluate a flag for a user with the plan pro."""
     off = parse_flag({"key": "off", "enabled": False})
     asked = parse_flag({"key": "f", "enabled": True, "version": 7, **flag})
     context = Context(user_id, {"plan": "pro"}, Configuration({"f": asked, "off": off}, {}), NOON)

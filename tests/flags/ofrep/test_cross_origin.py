@@ -1,4 +1,4 @@
-"""Pages of other sites may ask for flags: those of CORS_ALLOWED_ORIGINS, and they can read all that clients read."""
+"""Pages of origins in CORS_ALLOWED_ORIGINS may ask for flags, and read everything that clients read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entity tags: the same for the same parts, and what `If-None-Match` makes of them."""
+"""Entity tags: equal for equal parts, and how `If-None-Match` uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user of a request: what a context may contain, and which flags it asks for."""
+"""The user of a request: what a context may contain, and which flags it selects."""
 
 from __future__ import annotations
 

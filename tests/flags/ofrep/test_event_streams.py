@@ -1,4 +1,4 @@
-"""The event streams of an answer: an address that the client can reach, with a token of its own."""
+"""The event stream in an answer: an address that the client can reach, with its own token."""
 
 from __future__ import annotations
 

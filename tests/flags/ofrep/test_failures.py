@@ -1,4 +1,4 @@
-"""Failures under /ofrep, in the form of the protocol, wherever they arise."""
+"""Failures under /ofrep have the form of the protocol, wherever they arise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def key(db: None) -> str:
 
 
 def failure(answer: Answer, status: int, code: str | None, *, path: str = BULK) -> str:
-    """What a failure says, after a look at its body: a code where clients read one, and a key where it is of a flag."""
+    """Return what a failure says, after checking its code, where clients read one, and the key of its flag."""
     assert (answer.status, answer.headers["content-type"]) == (status, "application/json")
     assert UUID(answer.headers["x-request-id"])
     body = answer.json()

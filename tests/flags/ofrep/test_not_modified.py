@@ -1,4 +1,4 @@
-"""When what a client has still holds: the tag of all flags changes with what they depend on, and with nothing else."""
+"""When a client's last answer is still current: its tag changes with what the answer depends on, and only then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.both_lanes
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 NEW_YEAR = NOON.replace(year=2099)
-"""Of these tests: no change is older."""
+"""No change in these tests is older."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def tag(client: Any, context: Any = None) -> str:
 
 
 def holds(client: Any, etag: str, context: Any = None) -> bool:
-    """Whether the service says that what a client has still holds."""
+    """Return whether the service answers that the client's answer is still current."""
     response = bulk(client, {"targetingKey": "u"} if context is None else context, HTTP_IF_NONE_MATCH=etag)
     assert response.status_code in (200, 304)
     assert (response.status_code == 304) == (response["ETag"] == etag) == (response.content == b"")
@@ -181,7 +181,7 @@ def test_tag__moment_of_a_rule_or_flag_that_is_off__is_none(api, clock):
 
 @pytest.mark.parametrize("door", ["condition", "segment"])
 def test_tag__condition_that_moves_with_the_clock__holds_until_it_turns_for_this_user(api, clock, door):
-    """Who signed up less than a day ago is new."""
+    """The condition selects users who signed up less than a day ago."""
     lately = [{"attribute": "signedUpAt", "operator": "after", "value": "-1d"}]
     if door == "segment":
         data(api.post("/v1/segments", {"key": "new-users", "conditions": lately}), 201)
@@ -255,7 +255,7 @@ def test_tag__streams_at_another_address_or_of_another_key__make_another(api, cl
 
 
 def test_heard__revision_that_this_host_has_not_seen__is_looked_for_before_the_answer(api, production, monkeypatch):
-    """A change that another host committed, and of which this one has no message yet."""
+    """Another host committed the change, and this host has no message of it yet."""
     create(api)
     ask_all(api)
     monkeypatch.setattr("config.snapshot.signal_file.signal_change", lambda: None)

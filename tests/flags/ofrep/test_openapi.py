@@ -1,4 +1,4 @@
-"""The OpenAPI document describes the operations of OFREP as they answer, not as those of /v1 do."""
+"""The OpenAPI document describes the answers of OFREP, which differ from those of /v1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is answered is what the published specification of OFREP says."""
+"""Answers are valid by the published specification of OFREP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUES: dict[str, list[Any]] = {
 
 @pytest.fixture
 def flags(api: Any) -> list[str]:
-    """Of every type, for every reason, and two that need a targeting key."""
+    """Flags of every type, for every reason, and two that need a targeting key."""
     FlagFactory(key="off")
     created: list[dict[str, Any]] = [
         {"key": "default"},
@@ -63,7 +63,7 @@ def test_answers__to_bad_requests__are_as_specified(subtests, api, flags):
 
 
 def test_answer__to_clients_of_python_and_javascript__has_all_that_they_read(subtests, api, flags):
-    """They fail where `variant`, or `reason` as one of OpenFeature's, is missing, or `value` of a flag that is off."""
+    """They fail without `variant`, an OpenFeature `reason`, or the `value` of a flag that is off."""
     for key in ["default", "match", "failed", "off", "string"]:
         with subtests.test(key=key):
             answer = one(api, key).json()

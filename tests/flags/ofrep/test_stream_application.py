@@ -45,7 +45,7 @@ def status(revision: int = 5, changed_at: datetime = YESTERDAY, **keys: str) -> 
 
 
 class Exchange:
-    """One request, and what the application sent as its answer."""
+    """A request, and the application's answer."""
 
     def __init__(self, application: Application, path: str = PATH, *, query: str, method: str, **headers: str) -> None:
         self.sent: list[dict[str, Any]] = []

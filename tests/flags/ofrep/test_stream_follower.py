@@ -1,4 +1,4 @@
-"""The follower publishes each change and each scheduled moment of the environments that it concerns."""
+"""The follower publishes each change and each scheduled change of the environments that it concerns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Published:
         self.follower = Follower(self.statuses.append)
 
     def poll(self, at: datetime = NOON) -> Status | None:
-        """Return the status published after a look, if any."""
+        """Return the status that a poll publishes, if any."""
         signal_file.signal_change()
         return self.look_without_a_signal(at)
 
@@ -63,7 +63,7 @@ def revision() -> int:
 
 
 def newest(moment: datetime | None = None) -> EnvironmentStatus:
-    """Return the status after the newest change. Its time is that of the change log, which never goes back."""
+    """Return the status after the newest change, with the time of the change log, which never goes back."""
     return EnvironmentStatus(revision(), Change.objects.get(revision=revision()).at, moment)
 
 
@@ -178,7 +178,7 @@ def test_poll__flag_switched__asks_for_the_changes_and_the_moment_of_the_newest(
 
 
 class Enough(BaseException):
-    """Ends the endless loop, which no failure ends."""
+    """Ends the endless loop."""
 
 
 def test_follower__database_away_for_a_while__says_so_once_and_goes_on(

@@ -176,7 +176,7 @@ def test_change__that_was_delayed__is_not_sent_to_listeners_that_joined_after_it
 
 
 def test_change__that_the_answer_already_contained__is_not_sent() -> None:
-    """A worker may learn of a change before the process of the streams does."""
+    """A worker may learn of a change before the process of the streams."""
 
     async def scene(hub: Hub, clock: Clock) -> None:
         ahead = hub.join(ticket(), last_revision=2)

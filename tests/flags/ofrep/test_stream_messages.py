@@ -1,4 +1,4 @@
-"""Messages of an event stream: their format, which is that of OFREP, and when a client may have missed one."""
+"""Messages of an event stream: their format, and when a client may have missed one."""
 
 from __future__ import annotations
 

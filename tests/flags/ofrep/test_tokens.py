@@ -1,4 +1,4 @@
-"""Tokens of event streams: they say what was put into them, for a while, and nobody else can make one."""
+"""Tokens of event streams: they permit what they were issued for, for a while, and cannot be forged."""
 
 from __future__ import annotations
 

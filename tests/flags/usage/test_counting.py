@@ -1,4 +1,4 @@
-"""Counting evaluations: what counts, and when; and how the counts get to the database that all workers share."""
+"""Counting evaluations: what counts and when, and how counts reach the database."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Stored = dict[tuple[str, str, datetime], int]
 
 @pytest.fixture
 def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
-    """Return the tally that requests count into, emptied."""
+    """Return the tally of requests, emptied."""
     made = Tally()
     monkeypatch.setattr(counting, "tally", made)
     return made
@@ -57,7 +57,7 @@ def stored() -> Stored:
 
 
 def counted(tally: Tally) -> dict[str, dict[str, int]]:
-    """Return the counts by flag and outcome, of all hours and environments."""
+    """Return the counts by flag and outcome, over all hours and environments."""
     return {
         key: dict(by_outcome)
         for counts in tally.pop().values()
@@ -292,7 +292,7 @@ def test_store__database_away__keeps_the_counts_and_logs_it_once(
 
 @contextmanager
 def breaking_commit(*, is_committed: bool) -> Iterator[None]:
-    """Let the connection break during COMMIT, before or after the database has done it."""
+    """Break the connection during COMMIT, before or after the database has committed."""
     commit = connection._commit
 
     def fail() -> None:

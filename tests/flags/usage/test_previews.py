@@ -1,4 +1,4 @@
-"""Previews of changes for recent users: how many see something else, which ones, and what is not known."""
+"""Previews of changes for recent users: how many see something else, which ones, and what is unknown."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_compare__stored_variants__are_kept() -> None:
 
 
 def changed(environment: Environment, key: str, **changes: Any) -> dict[str, Any]:
-    """Return the document of a flag after a change that is not written."""
+    """Return a flag as it would be after a change."""
     snapshot.refresh()
     return {**configuration(environment.key).flags[key].source, **changes}
 

@@ -1,4 +1,4 @@
-"""Noting users in the memory of a worker: which users, which attributes, how often, and how many at most."""
+"""Recording users in the memory of a worker: which users and attributes, how often, and how many."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_position__user__never_changes() -> None:
 
 
 def test_position__low__says_nothing_about_buckets() -> None:
-    """A standard deviation of the share is 0.5 %, so a bound of five is never reached by chance."""
+    """The standard deviation of the share is 0.5 %, so five of them are never reached by chance."""
     sample = lowest(IDS, 10_000)
     for salt in ("new-checkout", "a", "a:variant"):
         share = sum(bucket(salt, user_id) < BUCKETS / 2 for user_id in sample) / len(sample)

@@ -1,4 +1,4 @@
-"""The stored sample: who is in it, that it stays within its bounds, and who leaves it."""
+"""The stored sample: who is in it, its bounds, and who leaves it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = [f"user-{number}" for number in range(6_000)]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let samples have at most 500 users."""
+    """Limit samples to 500 users."""
     monkeypatch.setattr(recent_users, "MAX_USERS", 500)
     monkeypatch.setattr(recent_users, "FEW", 250)
     monkeypatch.setattr(recent_users, "_WANTED", 400)
@@ -49,7 +49,7 @@ def sample_of(environment: Environment, now: Any = NOON) -> Sample:
 
 @pytest.mark.usefixtures("small")
 def test_store__users_of_very_different_frequency__are_sampled_alike(production: Environment) -> None:
-    """One user in ten comes a hundred times as often as the others. The sample has as many of them as all users do."""
+    """One user in ten comes a hundred times as often, and is sampled as often as the others."""
     chance = random.Random(11)
     frequent = set(IDS[::10])
     seen = chance.choices(IDS, weights=[100 if user_id in frequent else 1 for user_id in IDS], k=60_000)

@@ -1,4 +1,4 @@
-"""Users who are seen, for tests of the sample."""
+"""Recent users, for tests of the sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import NOON
 
 
 def prepared(at: datetime = NOON) -> RecentUsers:
-    """Return the users of this process, with all environments prepared."""
+    """Return recent users that are recorded in all environments."""
     snapshot.refresh()
     collected = RecentUsers()
     collected.prepare(at)
@@ -30,12 +30,12 @@ def seen(user_id: str, at: datetime = NOON, **attributes: Any) -> SeenUser:
 
 
 def store(environment: Environment, *users: SeenUser, names: Iterable[str] = (), now: datetime = NOON) -> None:
-    """Store users whose attributes are all in use, and those with further names."""
+    """Store users. All of their attributes are in use, and those in `names`."""
     add(environment, users, frozenset(names).union(*(each.attributes for each in users)), now)
 
 
 def store_four_users(environment: Environment) -> None:
-    """Store users who were seen a moment ago, one of four with the plan pro, in a sample that is a week old."""
+    """Store users who were seen just now, one of four with the plan pro, in a sample that is a week old."""
     now = timezone.now()
     plans = {"ada": "pro", "bob": "free", "cy": "free", "dee": "team"}
     store(environment, *(seen(key, now, plan=plan) for key, plan in plans.items()), now=now)

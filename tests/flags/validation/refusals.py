@@ -1,4 +1,4 @@
-"""The details with which the engine refuses a document."""
+"""The details of refusals."""
 
 from __future__ import annotations
 

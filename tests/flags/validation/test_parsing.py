@@ -1,4 +1,4 @@
-"""Parsing: the rules that are accepted, and the field and code of every refusal."""
+"""Parsing rules: which are accepted, and the field and code of every refusal."""
 
 from __future__ import annotations
 

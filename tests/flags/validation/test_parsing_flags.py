@@ -1,4 +1,4 @@
-"""Parsing of flags and segments: everything except their rules."""
+"""Parsing flags and segments, except their rules."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_references__of_a_flag__are_all_that_it_names() -> None:
 
 
 def test_parse_flag__conditions_that_are_written_alike__are_one_object() -> None:
-    """Python considers 1, 1.0 and true equal; conditions on them must not share an object."""
+    """Python considers 1, 1.0 and true equal, but conditions on them must not share an object."""
     values: list[Any] = [1, 1.0, True, "1", 1]
     flag = parse_flag({"key": "f", "enabled": True, "rules": [*attribute_rule(*(PRO | {"value": v} for v in values))]})
     (rule,) = flag.rules

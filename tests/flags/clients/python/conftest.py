@@ -18,7 +18,7 @@ def service() -> Service:
 
 @pytest.fixture
 def start(service: Service) -> Iterator[Callable[..., Watched]]:
-    """Return a function that makes a provider of the service. By default, it is initialized, in local mode."""
+    """Return a function that makes a provider, by default in local mode and initialized."""
     started: list[Watched] = []
 
     def start(*, initialize: bool = True, **options: Any) -> Watched:

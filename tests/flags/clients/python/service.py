@@ -1,4 +1,4 @@
-"""A service in memory, at which the client's requests end, and the clients of the tests."""
+"""A service in memory that answers the client's requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HALF = {"key": "half", "enabled": True, "rules": [{"type": "percentage", "percen
 
 
 class Service:
-    """Answers as the service does, as far as a client sees it. `is_away` makes it refuse every connection."""
+    """Answers as the service does. While `is_away`, it refuses every connection."""
 
     def __init__(self) -> None:
         self.environment, self.revision = "production", 1
@@ -122,7 +122,7 @@ class Service:
 
 
 class Watched(HalyardProvider):
-    """A provider that notes the events that it emits, without a registry."""
+    """A provider that records the events it emits."""
 
     def __init__(self, service: Service, **options: Any) -> None:
         self.emitted: queue.Queue[tuple[str, Any]] = queue.Queue()

@@ -55,7 +55,7 @@ def test_exposure__several_evaluations__is_reported_once_for_each_user(
 
 
 class SignIn(Hook):
-    """A hook of the application, which knows the user better than the caller does."""
+    """A hook of the application that replaces the user of the caller."""
 
     def before(self, hook_context: HookContext, hints: HookHints) -> EvaluationContext:
         return EvaluationContext("ada", {"country": "CH"})

@@ -1,4 +1,4 @@
-"""Local mode learns of changes: by the stream, by polling, and after the service was away."""
+"""How local mode learns of changes: by the stream, by polling, and after an outage of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation in process: the published evaluations, types, errors, and the files that it begins with."""
+"""Evaluation in process: published evaluations, types, errors, and files to begin with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES = {bool: FlagType.BOOLEAN, str: FlagType.STRING, int: FlagType.INTEGER, fl
 
 
 class Clock:
-    """The clock of the evaluator, at a moment."""
+    """The evaluator's clock, stopped."""
 
     now_text = ""
 

@@ -1,4 +1,4 @@
-"""Evaluation by the service: what is asked, what is made of the answers, and that event loops go on meanwhile."""
+"""Evaluation by the service: requests, their answers, and that event loops are not blocked."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_resolve__number_that_json_cannot_hold__is_an_invalid_context() -> None:
 
 
 def test_resolve_async__many_at_once__wait_together_and_block_nothing() -> None:
-    """Each request waits until all have begun, which none could if one blocked the loop."""
+    """Each request waits until all have begun, which is impossible if one blocks the loop."""
 
     async def ask() -> list[str]:
         waiting, all_wait = 0, asyncio.Event()
