@@ -1,7 +1,6 @@
 """Writing the demo into an empty database, all of it or nothing, by the functions that the API calls.
 
-The change log has the time at which the demo was written. The experiments have earlier times, at which
-they ran.
+The change log shows when the demo was written. The experiments ran before that.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class Extent:
 
 
 def is_empty() -> bool:
-    """Return whether the database has no flags, segments, metrics, experiments or events."""
     return not any(model.objects.exists() for model in (Flag, Segment, Metric, Experiment, Event))
 
 
@@ -90,7 +88,7 @@ def _write_segment(segment: DemoSegment, **write: Any) -> None:
 
 
 def _to_the_minute(moment: datetime) -> datetime:
-    """Return the time without its seconds: forms show a fraction of a second as text."""
+    """Return the time without seconds: forms show a fraction of a second as text."""
     return moment.replace(second=0, microsecond=0)
 
 

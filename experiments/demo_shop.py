@@ -1,7 +1,7 @@
 """The invented shop of the demo: its flags, segments, metrics and experiments, and the events of its users. Pure.
 
-Events are drawn from a seed, so that two runs differ only in ids and dates. Their times are seconds
-since the beginning of the history.
+Events are drawn from a seed, so that two runs differ only in ids and dates. Their times are seconds since the beginning
+of the history.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class DemoFlag:
-    """A flag with its two states, and the `properties` that both share."""
+    """A flag with its states. `properties` are those that both states share."""
 
     key: str
     description: str
@@ -219,7 +219,7 @@ METRICS: Mapping[str, Mapping[str, Any]] = {
 
 DAY = 24 * 3600.0
 MAX_EVENTS_OF_A_USER = 8
-"""The most events of a user, page views not included."""
+"""The maximum of events of a user, without page views."""
 
 _CURRENCIES = {"DE": "EUR", "US": "USD", "GB": "GBP", "FR": "EUR", "CH": "CHF"}
 _COUNTRY_WEIGHTS = (35, 30, 15, 12, 8)
@@ -231,7 +231,7 @@ _PRICES = (9.9, 14.5, 19.99, 24.9, 39.0, 49.95, 79.0, 129.0)
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A variant, its weight, and the share of its users who do what the metric names."""
+    """A variant, its weight, and the share of its users who convert."""
 
     key: str
     weight: float
@@ -242,10 +242,9 @@ class Arm:
 class Trial:
     """An experiment and its outcome.
 
-    `starts` and `stops` are positions in the history, 0 to 1. `metric` is the event by which users
-    convert, and `more` are additional metrics. `exposed` is the share of users who see the
-    experiment, and `usual_rate` the conversion rate of the others. `plan` has the columns of the plan,
-    the owner, the hypothesis, the flag and its audience.
+    `starts` and `stops` are positions in the history, 0 to 1. Users convert by an event named `metric`; `more` are
+    further metrics. `exposed` is the share of users who see the experiment, and `usual_rate` the conversion rate of the
+    others. `plan` has the columns of the plan, the owner, the hypothesis, the flag and its audience.
     """
 
     key: str
@@ -321,7 +320,7 @@ DELIVERY_DATE = Trial(
         "hypothesis": "Visitors who see when a product arrives need not look it up, so more of them order it.",
     },
 )
-"""This one drives a flag, which Halyard's client in the browser evaluates. So the client reports its exposures."""
+"""This one drives a flag. Halyard's client in the browser evaluates it, and reports the exposures."""
 
 TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING, DELIVERY_DATE)
 
@@ -338,7 +337,7 @@ class Shopper:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An event to record, with its time in seconds since the beginning of the history."""
+    """An event to record, at a second of the history."""
 
     second: float
     user_id: str
@@ -378,7 +377,7 @@ def _story(random: Random, user: Shopper, span: float) -> Iterator[Occurrence]:
 
 
 def _browse(random: Random, user: Shopper, span: float) -> Iterator[Occurrence]:
-    """Yield what the client in the browser of a user reports: the exposure, and products for the cart."""
+    """Yield what the client in the browser reports: the exposure, and products for the cart."""
     trial = DELIVERY_DATE
     if user.platform != "web" or user.country not in _DELIVERED_TO or random.random() >= trial.exposed:
         return
@@ -395,7 +394,7 @@ def _browse(random: Random, user: Shopper, span: float) -> Iterator[Occurrence]:
 
 
 def _begin(trial: Trial, user: Shopper, span: float) -> float:
-    """Return the first second at which a user can see a trial that was started."""
+    """Return the first second at which a user can see a trial."""
     return max(user.arrival, (trial.starts or 0.0) * span)
 
 
@@ -425,7 +424,7 @@ def _convert(random: Random, user: Shopper, name: str, second: float) -> Occurre
 
 
 def _draw_views(random: Random, crowd: Sequence[Shopper], count: int, span: float) -> Iterator[Occurrence]:
-    """Yield page views. A few users account for many of them."""
+    """Yield page views. A few users have many of them."""
     eagerness = [(1 - random.random()) ** -0.5 for _ in crowd]
     paths = random.choices(list(_PATHS), list(_PATHS.values()), k=count)
     for user, path in zip(random.choices(crowd, eagerness, k=count), paths, strict=True):
@@ -436,7 +435,7 @@ def _draw_views(random: Random, crowd: Sequence[Shopper], count: int, span: floa
 def _moment(random: Random, begin: float, end: float, span: float) -> float:
     """Draw a second between two others.
 
-    It is most likely around the hour of the day at which the history ends, and least twelve hours away.
+    The hour of the day at which the history ends is the most likely one, and the hour opposite the least.
     """
     while True:
         second = begin + random.random() * (end - begin)

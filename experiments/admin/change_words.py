@@ -18,7 +18,7 @@ from flags.explanations.rule_words import describe_condition
 
 
 def _headline(before: Document, after: Document, _now: datetime) -> tuple[Sequence[str], Collection[str]]:
-    """Sum up a step of an experiment: its start or the undo of it, its end, and that it goes on."""
+    """Sum up a step of an experiment: its start or the undo of it, its stop, or its reopening."""
     step = (before.get("status"), after.get("status"))
     if step == ("draft", "running"):
         return ["Start the experiment"], ("status", "startedAt")
@@ -147,11 +147,11 @@ _MEASURED = (
     *("type", "event", "property", "currency", "denominator", "where", "steps", "quantile"),
     *("windowHours", "delayHours", "fromDay", "toDay", "capValue", "capPercentile"),
 )
-"""The properties that the definition of a metric has in words."""
+"""The properties that `describe_definition` covers."""
 
 
 def _meaning(before: Document, after: Document, _now: datetime) -> tuple[Sequence[str], Collection[str]]:
-    """Say what the metric measures before and after, in words that cover all of its properties."""
+    """Say what the metric measured before and measures after, which covers all of these properties."""
     old, new = (describe_definition(Definition.parse(document)) for document in (before, after))
     return ([], ()) if old == new else ([f"Change what it measures from “{old}” to “{new}”"], _MEASURED)
 

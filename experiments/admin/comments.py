@@ -1,4 +1,4 @@
-"""Comments on an experiment, at its page of results. Users who may change the experiment may write them."""
+"""Comments on an experiment, on its results page. Users who may change the experiment may write them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _A_PAGE = 20
 
 @dataclass(frozen=True, slots=True)
 class Comments:
-    """One page of comments, the newest first. `typed` and `refusal` are of a comment that was not stored."""
+    """A page of comments, the newest first. `typed` and `refusal` belong to a comment that was not stored."""
 
     shown: Sequence[Comment]
     number: int
@@ -51,7 +51,7 @@ class CommentPages(ResultPages, DomainAdmin):
         return {"comments": read_comments(request, experiment, typed, refusal)}
 
     def comment_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Store a comment. One that is refused stays in the form, with the reason."""
+        """Store a comment. A refused one stays in the form, with the reason."""
         experiment = self._commentable(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -69,7 +69,7 @@ class CommentPages(ResultPages, DomainAdmin):
         return self._back(experiment)
 
     def comment_delete_view(self, request: HttpRequest, object_id: str, comment_id: UUID) -> HttpResponse:
-        """Delete a comment of the user who asks for it."""
+        """Delete a comment of the signed-in user."""
         experiment = self._commentable(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -92,7 +92,7 @@ class CommentPages(ResultPages, DomainAdmin):
 
 
 def read_comments(request: HttpRequest, experiment: Experiment, typed: str = "", refusal: str = "") -> Comments:
-    """Return a page of comments with one query."""
+    """Return a page of comments, with one query."""
     asked = request.GET.get("comments", "1")
     number = int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 6 and int(asked) else 1
     start = (number - 1) * _A_PAGE

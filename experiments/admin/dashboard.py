@@ -1,4 +1,4 @@
-"""The first page of the admin: what runs, what changed today, what will change, and what waits for somebody."""
+"""The first page of the admin: what runs, what changed today, what will change, and what needs somebody."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAX_SCHEDULED = 12
 _MAX_METRICS = 500
 _MAX_FINISHED = 5
 _MAX_COMPUTED = 2
-"""Of the outcomes that are not stored yet, a page computes so many; the periodic task computes them all."""
+"""A page computes at most this many outcomes that are not stored yet. The periodic task computes all."""
 _LATELY = timedelta(days=30)
 AHEAD = timedelta(days=14)
 
@@ -81,7 +81,7 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
 
 @contextmanager
 def _unless_away(context: dict[str, Any]) -> Iterator[None]:
-    """Leave out what a server of Citus has while it is away. The page still leads to the flags, which need none."""
+    """Leave out what needs a server of Citus that is away. The page still leads to the flags, which need none."""
     try:
         yield
     except DatabaseError as error:
@@ -99,7 +99,7 @@ def _start_of_today(now: datetime) -> datetime:
 
 
 def _moment(start: datetime) -> str:
-    """Return the start of a day as the filter of the change log takes it: without a time if it is one of UTC."""
+    """Return the start of a day for the filter of the change log: without a time if it is a day in UTC."""
     utc = start.astimezone(UTC)
     return utc.date().isoformat() if utc.time() == time() else format_timestamp(start)
 
@@ -147,7 +147,7 @@ def _scheduled(request: HttpRequest, environment: Environment, now: datetime) ->
 
 
 def _stopped_metrics(environment: Environment, now: datetime) -> Iterator[tuple[Metric, str]]:
-    """Yield the metrics of which an event has stopped, with words about these events."""
+    """Yield the metrics whose events have stopped, with words about these events."""
     metrics = [(metric, definition_of(metric)) for metric in Metric.objects.order_by("key")[:_MAX_METRICS]]
     silent = stopped([definition for _, definition in metrics], environment, now)
     for metric, definition in metrics:

@@ -1,4 +1,4 @@
-"""The forms of an experiment. A draft can change entirely, a started one only in a few fields."""
+"""The forms of an experiment. A draft can change entirely, a started experiment only in a few fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = {
     "planned_sample_size": "planned_size",
     "tuning_sample_size": "given_tuning_size",
 }
-"""The column of each field, where it is a property of the experiment."""
+"""The column of each field that is a property of the experiment."""
 TWO_EQUAL_VARIANTS = [{"key": "control", "weight": 50}, {"key": "treatment", "weight": 50}]
 
 
@@ -56,7 +56,7 @@ class ExperimentForm(EnvironmentalForm):
 
 
 class MeasuredForm(ExperimentForm):
-    """The fields of a started experiment whose results are not frozen: metrics can be added."""
+    """The form of a started experiment whose results are not frozen, which can get further metrics."""
 
     metrics = JSONField(
         name="metrics",
@@ -70,7 +70,7 @@ class MeasuredForm(ExperimentForm):
 
 
 class DraftForm(ExperimentForm):
-    """All fields of a draft but its key."""
+    """All fields of a draft except its key."""
 
     variants = JSONField(
         name="variants",
@@ -147,7 +147,7 @@ class DraftForm(ExperimentForm):
 
 
 class NewDraftForm(DraftForm):
-    """All fields of an experiment that does not exist yet."""
+    """All fields of a new experiment."""
 
     key = TextField(
         required=True, help_text="The name in the code, such as checkout-button. It cannot be changed later."
@@ -155,10 +155,7 @@ class NewDraftForm(DraftForm):
 
 
 class GuidedForm(StrictForm, forms.Form):
-    """Some fields of a draft, with what is stored, for one step of the guided form.
-
-    The fields are those of `NewDraftForm`. A new experiment has no stored values.
-    """
+    """Some fields of `NewDraftForm` for one step of the guided form. A new experiment has no stored values."""
 
     class Media:
         js = (
@@ -190,7 +187,7 @@ class GuidedForm(StrictForm, forms.Form):
 
     @property
     def values(self) -> dict[str, Any]:
-        """Return the properties that were sent, by their columns."""
+        """Return the properties that were sent, by column."""
         return {COLUMNS[name]: self.cleaned_data[name] for name in self.names if name in COLUMNS}
 
     def add_refusal(self, refusal: DomainError) -> None:
@@ -199,7 +196,7 @@ class GuidedForm(StrictForm, forms.Form):
 
 
 def _in_percent(detail: Detail) -> Detail:
-    """Return the error of the smallest effect in the unit of the form."""
+    """Return the error of the smallest effect in percent, as the form shows it."""
     if detail.field != "minimumEffect":
         return detail
     return Detail(detail.field, detail.code, f"Must be above 0 and at most {100 * MAX_EFFECT:,} %.")

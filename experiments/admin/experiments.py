@@ -1,7 +1,4 @@
-"""Experiments in the admin: their list and their form.
-
-`steps` has the pages that start, ship and stop them.
-"""
+"""Experiments in the admin: the list and the form. `steps` has the pages that start, ship and stop them."""
 
 from __future__ import annotations
 
@@ -89,7 +86,7 @@ class StatusFilter(ChoiceFilter):
 
 
 class ShelfFilter(ChoiceFilter):
-    """Experiments in use, unless the archived ones are chosen."""
+    """Shows experiments in use, unless the archived ones are chosen."""
 
     title = "shelf"
     parameter_name = "shelf"
@@ -306,7 +303,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
 
 
 def _properties(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the form says of an experiment, as the domain takes it."""
+    """Return the properties that the form sends, by column."""
     return {column: values[name] for name, column in COLUMNS.items() if name in values}
 
 
@@ -324,12 +321,12 @@ def _known_segments() -> list[str]:
 
 
 def _form_of(request: HttpRequest, experiment: Experiment) -> type[ExperimentForm]:
-    """Return the form with the fields that can change, or could when the page was opened."""
+    """Return the form of the fields that can change now, or could when the page was opened."""
     if _is_draft_page(request, experiment):
         return DraftForm
     return MeasuredForm if experiment.frozen_at is None or "metrics" in sent_input(request) else ExperimentForm
 
 
 def _is_draft_page(request: HttpRequest, experiment: Experiment | None) -> bool:
-    """Return whether the experiment is a draft, or was when the page was opened."""
+    """Return whether the experiment is a draft, or was one when the page was opened."""
     return experiment is None or experiment.status == Status.DRAFT or "variants" in sent_input(request)

@@ -1,4 +1,4 @@
-"""The guided form of an experiment: one page for each step, which saves the draft and leads to the next."""
+"""The guided form of an experiment: one page per step, which saves the draft and leads to the next page."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ _TEMPLATE = "admin/experiments/experiment/guided.html"
 
 
 class GuidedPages(DomainAdmin):
-    """The pages of the guided form. The last step is the page that starts the experiment, with its checklist."""
+    """The pages of the guided form. The last one starts the experiment, with its checklist."""
 
     def get_urls(self) -> list[Any]:
         return [self.route("<path:object_id>/steps/<slug:step>/", self.guided_view, "guided"), *super().get_urls()]
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None) -> Any:
-        """Show the first step for a new experiment, or with `?all=true` all fields on one page."""
+        """Show the first step of a new experiment; with `?all=true`, all fields on one page."""
         if request.GET.get("all"):
             return super().add_view(request, form_url, extra_context)
         if not self.has_add_permission(request):
@@ -83,7 +83,6 @@ class GuidedPages(DomainAdmin):
         return self._step(request, STEPS[0], None)
 
     def guided_view(self, request: HttpRequest, object_id: str, step: str) -> HttpResponse:
-        """Show one step of a draft."""
         experiment = self.find(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -123,7 +122,7 @@ class GuidedPages(DomainAdmin):
         return self.page(request, _TEMPLATE, context)
 
     def _save(self, request: HttpRequest, form: GuidedForm, experiment: Experiment | None) -> Experiment | None:
-        """Save the step, or return None if somebody else has saved the experiment since the step was opened."""
+        """Save the step, or return None if somebody else has saved the experiment since the page was opened."""
         values = {"reason": "", **form.cleaned_data}
         if experiment is None:
             key, common = values["key"], {"reason": values["reason"], **writer_here(request)}
@@ -137,14 +136,14 @@ class GuidedPages(DomainAdmin):
             return None
 
     def _address_after(self, request: HttpRequest, step: GuidedStep, experiment: Experiment) -> str:
-        """Return the next page: the one before if it was asked for, and after the last step the start."""
+        """Return the next page, or the one before if that was asked for. The last step leads to the start."""
         index = STEPS.index(step) + (-1 if request.POST.get("go") == "back" else 1)
         if index == len(STEPS):
             return self.address_of("start", experiment.pk)
         return self.address_of("guided", experiment.pk, STEPS[max(index, 0)].name)
 
     def steps_of(self, experiment: Experiment | None, current: str) -> list[tuple[str, str, bool]]:
-        """Return the title and the address of each step, and whether it is open. Without a draft there is only one."""
+        """Return the title and address of each step, and whether it is open. Without a draft, only one has a page."""
         if experiment is None:
             return [(step.title, "", step.name == current) for step in STEPS] + [("Check and start", "", False)]
         steps = [

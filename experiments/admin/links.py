@@ -1,4 +1,4 @@
-"""The pages that belong to an experiment: its flag, its metrics, its users, its results and its history."""
+"""The pages that belong to an experiment: its flag and its metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flags.models import Flag
 class Links:
     """The addresses of the pages. An address is empty if the user may not view the page, or if it does not exist.
 
-    `metrics` has the address for each key. A metric that is the name of an event leads to the page of that event.
+    `metrics` has an address for each key. A metric without a definition leads to the page of the event.
     """
 
     flag: str
@@ -26,7 +26,7 @@ class Links:
 
     @property
     def by_metric(self) -> list[tuple[str, str]]:
-        """The same for templates, which would take a metric named `items` for the method of the mapping."""
+        """Return the metrics as pairs: a template would take a metric named `items` for the method."""
         return list(self.metrics.items())
 
 

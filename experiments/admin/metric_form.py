@@ -1,4 +1,4 @@
-"""The form of a metric: all fields of all types. A script hides those that the type or the role does not use."""
+"""The form of a metric with the fields of all types. A script hides those that the type or the role does not use."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ _IN_PERCENT = {
     "margin": "Must be above 0 and at most 100 %.",
     "quantile": "Must be above 0 and below 100 %: 50 % is the median.",
 }
-"""What the form says about the range of the fields that it shows in percent."""
+"""What the form says about the range of fields that it shows in percent."""
 
 
 def _choice(choices: type[TextChoices], label: str, **attributes: str) -> forms.ChoiceField:
-    """A select of a few choices, with the first one as default."""
+    """Return a select of a few choices, with the first one as default."""
     widget = UnfoldAdminSelectWidget(attributes)
     return forms.ChoiceField(choices=choices.choices, initial=choices.values[0], label=label, widget=widget)
 
 
 class MetricForm(DomainForm):
-    """All fields of a metric."""
-
     key = TextField(
         required=True, help_text="The name in experiments, such as revenue-a-week. It cannot be changed later."
     )
@@ -133,7 +131,7 @@ class MetricForm(DomainForm):
         super().add_refusal(DomainError(refusal.code, refusal.message, details))
 
     def _for_people(self, detail: Detail) -> str:
-        """Reword a message of the API for a form: labels instead of JSON names, no advice on JSON."""
+        """Reword a message of the API for a form: with labels for JSON names, and without advice on JSON."""
         if detail.code is DetailCode.OUT_OF_RANGE and detail.field in _IN_PERCENT:
             return _IN_PERCENT[detail.field]
         message = detail.message
@@ -158,7 +156,7 @@ def loaded_denominator(denominator: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _types_of(field: str) -> tuple[str, ...]:
-    """Return the types of metrics whose form shows the field. A funnel has its events in its steps."""
+    """Return the types of metrics that have the field. A funnel has its events in its steps."""
     name = _property_of(field)
     return tuple(kind for kind in types_with(name) if name != "event" or kind != FUNNEL)
 
@@ -170,7 +168,7 @@ def _property_of(field: str) -> str:
 
 
 def _path_of(path: str) -> str:
-    """Return the path in the form, such as `denominatorWhere[0].value` for `denominator.where[0].value`."""
+    """Return the path in the form: `denominatorWhere[0].value` for `denominator.where[0].value`."""
     first, _, inner = path.partition(".")
     if first != _DENOMINATOR:
         return path

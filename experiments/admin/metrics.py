@@ -204,7 +204,7 @@ class MetricAdmin(DomainAdmin):
         return [self.route("event/", self.event_view, "event"), *super().get_urls()]
 
     def event_view(self, request: HttpRequest) -> HttpResponse:
-        """Answer whether an event was ever received, and which properties it lately had, for the form."""
+        """Answer whether an event was ever received, and which properties it had lately."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         name, environment = request.GET.get("name", ""), current_environment(request)
@@ -253,7 +253,7 @@ class MetricAdmin(DomainAdmin):
 
 
 def _properties(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the form says of a metric, as the domain takes it."""
+    """Return the columns that the form sends."""
     delay = values["delay_hours"] or 0
     return {name: values[name] for name in _WRITTEN} | {"denominator": denominator_of(values), "delay_hours": delay}
 
@@ -266,7 +266,7 @@ def known_metrics() -> dict[str, str]:
 def _warn(
     definition: Definition, missing: Set[str], all_stopped: Mapping[str, Stopped], environment: Environment
 ) -> str:
-    """Say which events of a metric were never received, and which have stopped; empty where all is well."""
+    """Say which events of a metric were never received, and which have stopped; empty if there are none."""
     has_stopped = {name: all_stopped[name] for name in definition.events if name in all_stopped}
     words = (
         _describe_missing(definition.events & missing, environment),
@@ -276,7 +276,7 @@ def _warn(
 
 
 def _describe_missing(missing: Set[str], environment: Environment) -> str:
-    """Say which events were never received: `The event buy was never received in Production.`"""
+    """Return `The event buy was never received in Production.`"""
     if not missing:
         return ""
     names = ", ".join(sorted(missing))
@@ -285,7 +285,7 @@ def _describe_missing(missing: Set[str], environment: Environment) -> str:
 
 
 def _operator_choices() -> list[Any]:
-    """Return the operators of metrics as a form offers them, in named groups."""
+    """Return the operators of metrics in named groups, for a form."""
     groups = [
         (group, [choice for choice in choices if choice[0] in OPERATORS]) for group, choices in operator_choices()
     ]

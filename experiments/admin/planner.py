@@ -1,4 +1,4 @@
-"""The planner page: a form, and the plan that answers it. It writes nothing."""
+"""The page of the planner: a form, and the plan that answers it. It writes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KINDS = (("", "Automatic"), (BaselineKind.RATE, "A rate"), (BaselineKind.MEAN, 
 
 
 class PlannerForm(StrictForm, forms.Form):
-    """What to plan. `more` names the fields that are folded, because few people change them."""
+    """What to plan. The fields in `more` are folded, because few people change them."""
 
     metric = TextField(
         help_text="A metric, or the name of an event. Its past data fills in the fields that you leave empty."
@@ -122,7 +122,7 @@ class PlannerForm(StrictForm, forms.Form):
 def _with_percent_signs(data: QueryDict) -> QueryDict:
     """Return the parameters as the form has them.
 
-    In addresses that the form did not make, numbers of these fields are shares, as in the API: `mde=0.05` is 5 %.
+    Addresses that the form did not make have shares in these fields, as in the API: `mde=0.05` is 5 %.
     """
     shown = data.copy()
     for name in _SHARES:
@@ -148,8 +148,6 @@ def _share(text: str) -> float | None:
 
 
 class PlannerPage(DomainAdmin):
-    """The page, beside those of experiments."""
-
     def get_urls(self) -> list[Any]:
         return [
             self.route("planner/", self.planner_view, "planner"),
@@ -178,7 +176,7 @@ class PlannerPage(DomainAdmin):
         return self.page(request, "admin/experiments/planner.html", context)
 
     def drawing_view(self, request: HttpRequest, kind: str) -> HttpResponse:
-        """Return one chart of a plan as an SVG file, for the same fields as the page."""
+        """Return a chart of a plan as an SVG file, for the same fields as the page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         known, form = next((name for name in CHART_KINDS if name == kind), None), PlannerForm(request.GET)

@@ -1,4 +1,4 @@
-"""A plan in words, cards and charts, for the page of the planner, and its charts as SVG files. It writes nothing."""
+"""A plan in words, cards and charts for the page of the planner, and its charts as SVG files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The users and days that one test needs.
-
-    `headline` is the days, or the users where the days are not known.
-    """
+    """The users and days that one test needs. `headline` is the days, or the users if the days are not known."""
 
     headline: str
     users: str
@@ -55,10 +52,7 @@ class DayRow:
 
 @dataclass(frozen=True, slots=True)
 class DaysChart:
-    """The smallest detectable effect by day.
-
-    `today` is where the forecast begins; None without a forecast.
-    """
+    """The smallest detectable effect by day. `today` is where the forecast begins; None without a forecast."""
 
     curve: Curve
     days: Sequence[DayRow]
@@ -67,7 +61,7 @@ class DaysChart:
 
 @dataclass(frozen=True, slots=True)
 class GuardrailRow:
-    """A guardrail, and the users that each test needs until it is shown safe."""
+    """A guardrail, and the users that each test needs to show it safe."""
 
     metric: str
     margin: str
@@ -77,7 +71,7 @@ class GuardrailRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanPanel:
-    """What the page shows of a plan. `history` says which past data it is based on, `notes` what else it assumes."""
+    """What the page shows of a plan. `history` names the past data, and `notes` further assumptions."""
 
     question: str
     fixed_horizon: Answer
@@ -110,7 +104,7 @@ def build_panel(plan: Plan) -> PlanPanel:
 
 
 def _question(assumed: Assumptions) -> str:
-    """Return the effect in words: `an increase of 5 %, from 10 % to 10.5 %`."""
+    """Return `an increase of 5 %, from 10 % to 10.5 %`."""
     write = percent if assumed.kind is BaselineKind.RATE else format_number
     after = assumed.baseline * (1 + assumed.mde)
     direction = "an increase" if assumed.mde > 0 else "a decrease"
@@ -129,7 +123,7 @@ def _answer(size: Size, assumed: Assumptions) -> Answer:
 
 
 def _describe_history(history: History, assumed: Assumptions) -> str:
-    """Return `Based on checkout, 31 Jan 2026 to 5 Feb 2026: 100 users, 20 a day.` or more."""
+    """Return `Based on checkout, 31 Jan 2026 to 5 Feb 2026: 100 users, 20 a day.`, or more."""
     is_experiment = history.experiment is not None
     source = history.experiment.key if history.experiment else "all users"
     period = f"{date_format(history.start, 'j M Y')} to {date_format(history.end, 'j M Y')}"
@@ -197,7 +191,7 @@ CHART_KINDS: Sequence[ChartKind] = ("users", "days")
 
 
 def draw_chart(panel: PlanPanel, kind: ChartKind) -> str | None:
-    """Return a chart of a plan as an SVG document, or None if there is nothing to draw_chart."""
+    """Return a chart of a plan as an SVG document; None if there is nothing to draw."""
     chart = panel.by_users if kind == "users" else panel.by_days
     if chart is None:
         return None

@@ -1,4 +1,4 @@
-"""The page of all finished experiments: what was decided, the effect of each, and what is left of it on average."""
+"""The page of all finished experiments: decisions, effects, and what is left of the effects on average."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TONES = {"better": "good", "worse": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """The effect of one treatment on the primary metric, formatted. `corrected` is empty where nothing corrects it."""
+    """The effect of a treatment on the primary metric, formatted. `corrected` is empty if there is no correction."""
 
     metric: str
     variant: str
@@ -43,7 +43,7 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRow:
-    """One finished experiment. `note` says why its effects are missing, or do not count."""
+    """A finished experiment. `note` says why its effects are missing or do not count."""
 
     experiment: Experiment
     end: str
@@ -66,8 +66,6 @@ class AverageRow:
 
 
 class PortfolioPage(DomainAdmin):
-    """The page, open to everyone who may view experiments."""
-
     def get_urls(self) -> list[Any]:
         return [self.route("portfolio/", self.portfolio_view, "portfolio"), *super().get_urls()]
 
@@ -118,7 +116,7 @@ def _effect(effect: Effect, corrected: Lift | None) -> EffectRow:
 
 
 def build_averages(averages: MetricAverages) -> list[AverageRow]:
-    """Return the row of the shipped treatments, if any, and the row of all treatments."""
+    """Return a row of the shipped treatments, if any, and a row of all treatments."""
     name = averages.metric + (f", version {averages.version}" if averages.version > 1 else "")
     parts = [("shipped", averages.shipped), ("tried", averages.all)]
     return [_average(name, whose, average) for whose, average in parts if average is not None]

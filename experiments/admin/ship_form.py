@@ -28,7 +28,7 @@ _SHIP_TO = ((ShipTo.AUDIENCE, "The experiment's audience"), (ShipTo.EVERYONE, "E
 
 @dataclass(frozen=True, slots=True)
 class WinnerChoice:
-    """A variant that can be shipped: what the flag serves for it, and the objections against it."""
+    """A variant that can be shipped: what the flag serves for it, and the objections to it."""
 
     key: str
     served: str
@@ -40,7 +40,7 @@ class WinnerChoice:
 
 @dataclass(frozen=True, slots=True)
 class ShipToChoice:
-    """The users to whom a variant can be shipped, the objections against that, and whom each variant affects."""
+    """The users to whom a variant can be shipped, the objections to that, and whom each variant affects."""
 
     key: str
     label: str
@@ -49,11 +49,11 @@ class ShipToChoice:
     objections: Sequence[str]
     affected: Sequence[str]
     outsiders: str
-    """The keys of the variants that change what users outside of the experiment see, separated by spaces."""
+    """The variants that change what users outside of the experiment see: their keys, separated by spaces."""
 
 
 class ShipForm(StrictForm, forms.Form):
-    """The form that ships a variant. The variant of the verdict, if any, is preselected."""
+    """The form that ships a variant. The variant of the verdict is preselected."""
 
     winner = TextField(required=True, error_messages={"required": "Choose the variant to ship."})
     ship_to = forms.ChoiceField(
@@ -92,7 +92,7 @@ class ShipForm(StrictForm, forms.Form):
 
     @cached_property
     def ship_to_choices(self) -> list[ShipToChoice]:
-        """Return to whom the winner can be shipped; nothing for an experiment without a flag."""
+        """Return to whom the winner can be shipped; empty without a flag."""
         if "ship_to" not in self.fields:
             return []
         chosen, audience = self["ship_to"].value() or ShipTo.AUDIENCE, describe_audience(self.experiment)
@@ -137,7 +137,7 @@ class ShipForm(StrictForm, forms.Form):
 
 
 def _describe_affected(affected: Mapping[str, Affected], condition: str) -> tuple[list[str], str]:
-    """Return sentences about the recent users whom each variant affects, and the variants that affect outsiders."""
+    """Describe the recent users whom each variant affects, and name the variants that affect outsiders."""
     sentences = [
         each.meaning
         if isinstance(each, NoSample)

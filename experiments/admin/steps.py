@@ -45,7 +45,7 @@ from flags.models import Segment
 
 
 class WeightField(NumberField):
-    """A weight of a variant. Weights are often percentages, but need not add up to 100."""
+    """The weight of a variant. Weights are often percentages, but need not add up to 100."""
 
     takes_percent = True
 
@@ -87,7 +87,7 @@ class PhaseForm(StrictForm, forms.Form):
         return {"changes": changes, "reason": typed["reason"]}
 
     def add_refusal(self, refusal: DomainError) -> None:
-        """Show errors of the variants at the weight that they name, or else at the first weight."""
+        """Show errors of variants at the weight that they name, or else at the first one."""
         others = []
         for detail in refusal.details:
             if not detail.field.startswith("variants"):
@@ -112,7 +112,7 @@ _FITTING: Mapping[Status, tuple[str, ...]] = {
 
 
 class StepPages(GuidedPages, ResultPages):
-    """The pages of the steps. The domain refuses a step that cannot be taken."""
+    """The pages of the steps. The domain refuses steps that the experiment cannot take."""
 
     def results_context(self, request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
         may_ship = self.has_change_permission(request, experiment) and "ship" in _fitting_steps(request, experiment)
@@ -194,7 +194,7 @@ class StepPages(GuidedPages, ResultPages):
 
     @button("Ship", permission="change", icon="rocket_launch", variant=ActionVariant.PRIMARY)
     def ship(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Choose the winner. The page shows the objections against each variant."""
+        """Choose the winner. The page shows the objections to each variant."""
         experiment = self._find_for_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -272,10 +272,7 @@ class StepPages(GuidedPages, ResultPages):
         return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is no longer archived.")
 
     def _find_for_step(self, request: HttpRequest, object_id: str) -> Experiment | None:
-        """Return the experiment, or None.
-
-        Raises PermissionDenied unless the user may change its flag.
-        """
+        """Return the experiment, or None. Raises PermissionDenied unless the user may change its flag."""
         experiment: Experiment | None = self.find(request, object_id)
         if experiment is not None:
             require_flag(request.user, experiment)
@@ -291,7 +288,7 @@ class StepPages(GuidedPages, ResultPages):
         context: dict[str, Any],
         template: str,
     ) -> HttpResponse:
-        """Show the form of a step, and call `act` when it is valid; its errors appear at their fields."""
+        """Show the form of a step, and call `act` once it is valid. Errors appear at their fields."""
         if not self.has_change_permission(request, experiment):
             raise PermissionDenied
         back, form = self.address_of("change", experiment.pk), context["form"]

@@ -1,4 +1,4 @@
-"""The pages of one user of an application, in the current environment: look up, force a variant, erase."""
+"""The pages of one user of an application in the current environment: look up, force a variant, erase."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AttributesForm(StrictForm, forms.Form):
 
 
 class UserPages(DomainAdmin):
-    """The pages, beside those of experiments. Each part is for those who may view its objects."""
+    """The pages of a user. Each part is for those who may view its objects."""
 
     def get_urls(self) -> list[Any]:
         return [
@@ -130,7 +130,7 @@ class UserPages(DomainAdmin):
 
 
 class _UserPage:
-    """What the page shows of one user, for the rights of the person who looks."""
+    """What the page shows of one user, by the rights of the person who looks."""
 
     def __init__(self, request: HttpRequest, user_id: str) -> None:
         self._request, self._user_id = request, user_id
@@ -239,14 +239,14 @@ def _erasure(user_id: str, environment: Environment) -> Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class ForcedChoice:
-    """An experiment, and what a form sends for each of its variants, with the name of the variant."""
+    """An experiment with its variants: what the form sends for each, and its name."""
 
     experiment: str
     variants: Sequence[tuple[str, str]]
 
 
 def choices_to_force(request: HttpRequest, experiments: Sequence[Experiment]) -> list[ForcedChoice]:
-    """Return the drafts and running experiments in which the person may force variants, with their variants."""
+    """Return the drafts and running experiments in which this person may force variants."""
     current = (
         experiment
         for experiment in experiments
@@ -260,9 +260,9 @@ def choices_to_force(request: HttpRequest, experiments: Sequence[Experiment]) ->
 
 
 def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) -> str:
-    """Force the variant that was sent as `experiment:variant`, or none for an empty variant. Return what was done.
+    """Force the variant that was sent as `experiment:variant`; an empty variant forces none. Return what was done.
 
-    If this takes the user out of results that count them, it asks first. Raises DomainError.
+    Ask first if this takes the user out of the results. Raises DomainError.
     """
     key, _, variant = sent_input(request).get("forced", "").partition(":")
     if not key:
@@ -289,7 +289,7 @@ def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) 
 def _ask_before_forcing(
     model_admin: DomainAdmin, request: HttpRequest, experiment: Experiment, user_id: str, variant: str
 ) -> None:
-    """Ask if the results no longer count the user, if a reason is missing, or after signing in again."""
+    """Ask if the results will no longer count the user, if a reason is missing, or after signing in again."""
     consequences = _consequences(experiment, user_id) if variant else ()
     must_answer = request.method != "POST" or lacks_reason(request, reason_setting(model_admin, request))
     if not consequences and not must_answer:

@@ -32,10 +32,10 @@ _MAX_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class FlagRow:
-    """One flag for the user.
+    """A flag for the user.
 
-    `id` is that of its page, `answer` what it serves if it has variants, and `rule` the title of the rule that decides,
-    if any.
+    `id` is that of its page, `answer` the variant that it serves, if it has variants, and `rule` the title of the
+    deciding rule, if any.
     """
 
     key: str
@@ -50,7 +50,7 @@ class FlagRow:
 
 @dataclass(frozen=True, slots=True)
 class UserFlags:
-    """A page of flags, out of those that match the search. `on` of `total` flags are on for the user."""
+    """A page of the flags that match the search. `on` of `total` flags are on for the user."""
 
     rows: Sequence[FlagRow]
     page: Page[str]
@@ -59,7 +59,7 @@ class UserFlags:
 
 
 def context_of(environment: Environment, user_id: str, attributes: Mapping[str, Any], now: datetime) -> Context:
-    """Return what evaluates flags for the user now, with the variants that experiments have shown the user."""
+    """Return the context that evaluates flags for the user now, with the variants that experiments have shown."""
     system.refresh()
     context = Context(user_id, attributes, snapshot.configuration(environment.key), now)
     if context.configuration.experiments:
@@ -68,7 +68,7 @@ def context_of(environment: Environment, user_id: str, attributes: Mapping[str, 
 
 
 def evaluate_flags(context: Context, environment: Environment, *, search: str, state: str, page: str) -> UserFlags:
-    """Evaluate all flags that are not archived, and describe those of one page. It takes one query.
+    """Evaluate all flags that are not archived, and describe those of one page, with one query.
 
     `search` is a part of the key in any case. `state` is one of STATES.
     """
@@ -92,7 +92,7 @@ def _describe_flags(context: Context, environment: Environment, keys: Sequence[s
 
 
 def describe_answer(trace: Mapping[str, Any]) -> str:
-    """Return the variant, with its value if that is a text or a number and says more than the variant's key."""
+    """Return the variant, with its value if that is a string or a number and differs from the key."""
     if "variant" not in trace:
         return ""
     variant, value = trace["variant"], trace["value"]
@@ -100,7 +100,7 @@ def describe_answer(trace: Mapping[str, Any]) -> str:
 
 
 def attributes_to_ask_for(configuration: Configuration) -> list[str]:
-    """Return the attributes that the rules and segments of the environment read most, in alphabetical order."""
+    """Return the attributes that rules and segments of the environment read most, in alphabetical order."""
     counts = Counter(name for name in attributes_of(configuration) if name != USER_ID)
     return sorted(name for name, _ in counts.most_common(_MAX_NAMES))
 
@@ -111,10 +111,10 @@ _TONES = {Status.DRAFT: "off", Status.RUNNING: "on", Status.STOPPED: "off"}
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRow:
-    """One experiment for the user.
+    """An experiment for the user.
 
-    `words` says whether the user counts and why, and `counts` is None where it is not decided yet. `forced` is the
-    variant that is forced for the user, if any.
+    `counts` says whether the user counts, or None while that is open, and `words` says why. `forced` is the variant
+    that is forced for the user, if any.
     """
 
     experiment: Experiment
@@ -130,16 +130,16 @@ class ExperimentRow:
 
 
 def experiments_of(environment: Environment) -> list[Experiment]:
-    """Return all experiments of an environment, the newest first, without what the page of a user does not show."""
+    """Return all experiments of an environment, the newest first, without large columns."""
     return list(Experiment.objects.in_environment(environment).defer(*_LONG))
 
 
 def describe_experiments(
     context: Context, environment: Environment, experiments: Sequence[Experiment], exposures: Sequence[Exposure]
 ) -> list[ExperimentRow]:
-    """Return the experiments that the user is in, and those that run or force a variant for the user.
+    """Return the experiments with an exposure or a forced variant of the user, and those that run.
 
-    What a running experiment would do with a user who has not met it yet is computed, and not recorded.
+    For a running experiment that the user has not met, it is computed what would happen, and not recorded.
     """
     exposed = {exposure.experiment_id: exposure for exposure in exposures}
     variants: Mapping[str, Assignment] = {}

@@ -1,4 +1,4 @@
-"""What one user did, the newest first: events, and the exposures between them."""
+"""What one user did, the newest first: events, with the exposures between them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One page. `older` is the cursor of the next page; it is empty if there are no older events."""
+    """A page of entries. `older` is the cursor of the next page; it is empty if there are no older events."""
 
     days: Sequence[Day]
     older: str
@@ -54,7 +54,7 @@ class Timeline:
 
     @property
     def newest(self) -> datetime | None:
-        """When the newest entry of all happened; None on other pages than the first, and without entries."""
+        """Return the time of the newest entry of all; None on later pages, and without entries."""
         return self.days[0].entries[0].at if self.days and self.is_first else None
 
 
@@ -63,7 +63,7 @@ def read_timeline(
 ) -> Timeline:
     """Return a page of events of a user, with one query, and the exposures of that time.
 
-    `names` has the keys of experiments. A cursor that is no longer valid leads to the first page.
+    `names` has the keys of experiments. An invalid cursor leads to the first page.
     """
     before = _parse(cursor)
     events = Event.objects.filter(environment=environment, user_id=user_id).order_by(*_ORDER)

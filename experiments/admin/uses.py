@@ -22,7 +22,7 @@ from flags.admin.usage import FlagUse
 from flags.admin.usage import asking_for_uses as asking_for_uses_of_flag
 
 _MAX_USES = 21
-"""The page shows 20, and says that there are others."""
+"""The page shows 20, and says if there are more."""
 
 
 def uses_of_flag(sender: Any, request: HttpRequest, key: str, **_: Any) -> list[FlagUse]:
@@ -47,7 +47,7 @@ asking_for_uses_of_flag.connect(uses_of_flag, dispatch_uid="experiments.flag_use
 
 
 def uses_of_event(sender: Any, request: HttpRequest, name: str, **_: Any) -> list[EventUse]:
-    """Return what the user may view of all that reads this event, with at most two queries."""
+    """Return what reads this event, as far as the user may view it, with at most two queries."""
     metrics = list(Metric.objects.order_by("key")) if may_view(request, "experiments.metric") else []
     uses = [*_metrics(metrics, name)]
     # A name without a definition is a metric by itself: the share of users with such an event.

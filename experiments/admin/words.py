@@ -1,7 +1,4 @@
-"""Experiments and metrics in words, as the pages of the admin show them.
-
-Pure: no page, no database.
-"""
+"""Experiments and metrics in words, as the admin shows them. Pure: no page, no database."""
 
 from __future__ import annotations
 
@@ -28,15 +25,12 @@ _MAX_CONDITIONS = 3
 
 
 def describe_definition(definition: Definition, cap: float | None = None) -> str:
-    """Say what a metric computes, without a full stop.
-
-    `cap` is the value that a percentile cap has at present.
-    """
+    """Say what a metric computes, without a full stop. `cap` is the present value of a percentile cap."""
     return _describe_value(definition) + _describe_window(definition) + _describe_cap(definition, cap)
 
 
 def describe_unit(definition: Definition) -> str:
-    """Name one value of the metric, for the head of a column: `Share of users`, `EUR per user`."""
+    """Return the unit of the metric for the head of a column: `Share of users`, `EUR per user`."""
     match definition.type:
         case "conversion" | "retention" | "funnel":
             return "Share of users"
@@ -52,7 +46,7 @@ def describe_unit(definition: Definition) -> str:
 
 
 def describe_margin(definition: Definition) -> str:
-    """Say how much worse a guardrail may get: `at most 10 % worse`. It is empty for a goal."""
+    """Return `at most 10 % worse` for a guardrail; empty for a goal."""
     if not definition.is_guardrail:
         return ""
     if definition.relative_margin is not None:
@@ -94,7 +88,7 @@ def _describe_sum(quantity: Quantity) -> str:
 
 
 def _describe_events(quantity: Quantity) -> str:
-    """Name the events that count: `purchase where country equals CH`."""
+    """Return `purchase where country equals CH`."""
     return quantity.event + _describe_where(quantity)
 
 
@@ -114,7 +108,7 @@ def _describe_quantile(definition: Definition) -> str:
 
 
 def _describe_window(definition: Definition) -> str:
-    """Say when, after a user's exposure, events count."""
+    """Say when, after the exposure, events count."""
     delay, window = definition.delay, definition.window
     if definition.type == "retention" and window is not None:
         return f" from day {delay // _DAY} to day {(delay + window) // _DAY} after exposure"
@@ -156,7 +150,7 @@ def _ordinal(value: float) -> str:
 
 
 def describe_split(variants: Iterable[Mapping[str, Any]]) -> str:
-    """Return the shares of the variants: `blue 25 % · green 75 %`."""
+    """Return `blue 25 % · green 75 %`."""
     weights = [(variant["key"], variant["weight"]) for variant in variants]
     total = sum(weight for _, weight in weights)
     return " · ".join(f"{key} {100 * weight / total:.3g} %" for key, weight in weights)
@@ -193,13 +187,13 @@ def describe_flag(experiment: Experiment) -> str:
 
 
 def describe_position(experiment: Experiment) -> str:
-    """Return where the rule of the experiment is in its flag: `, after 2 rules`; `""` for the first."""
+    """Return `, after its first 2 rules`; empty for the first position."""
     position = (experiment.flag or {}).get("position", 0)
     return f", after {'its first rule' if position == 1 else f'its first {position} rules'}" if position else ""
 
 
 def describe_served(experiment: Experiment, variant: str) -> str:
-    """Return what the flag serves for a variant: a key, on or off; `""` without a flag."""
+    """Return what the flag serves for a variant: a key, on or off; empty without a flag."""
     served = experiment.flag["serves"].get(variant) if experiment.flag else None
     return "" if served is None else _key_or_switch(served)
 
@@ -240,7 +234,7 @@ def describe_plan(experiment: Experiment) -> str:
 
 
 def describe_plan_document(plan: Document) -> str:
-    """Describe a plan as it is registered."""
+    """Describe a registered plan."""
     planned, effect, days = plan["plannedSampleSize"], plan["minimumEffect"], plan["lookbackDays"]
     parts = [
         f"{planned:,} users planned" if planned else "",
@@ -271,9 +265,9 @@ _index = re.compile(r"\[\d+\]$")
 
 
 def describe_experiment_value(path: str, value: Any, _now: datetime) -> str | None:
-    """Describe the value of a property, or of one element of a list; None where JSON reads as well.
+    """Describe a property, or one element of a list; None if its JSON reads as well.
 
-    `path` is a path in the document of the experiment, such as `variants` or `variants[0]`.
+    `path` is a path in the experiment's JSON, such as `variants` or `variants[0]`.
     """
     describe = _ELEMENTS.get(_index.sub("", path)) if _index.search(path) else _PROPERTIES.get(path)
     return describe(value) if describe else None

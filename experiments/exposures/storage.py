@@ -30,7 +30,7 @@ _FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
 class StoredVariant(NamedTuple):
-    """The stored variant of a user. It is final once this service has answered it. Until then, reports may change it."""
+    """The stored variant of a user. It is final once this service has answered it. Before, reports may change it."""
 
     variant: str
     is_final: bool

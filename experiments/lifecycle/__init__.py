@@ -1,1 +1,1 @@
-"""Creating, changing, starting, stopping and reopening experiments, and the flag that each drives."""
+"""Creating, changing, starting, stopping and reopening experiments, and the flag that an experiment drives."""

@@ -1,4 +1,4 @@
-"""How many recent users see something else in the flag of an experiment, when it starts or ships a variant."""
+"""How many recent users see something else when an experiment starts or ships a variant."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Affected = Preview | NoSample
 
 
 def affected_by_start(experiment: Experiment, now: datetime) -> Affected | None:
-    """Return how many recent users see something else from the start, or why that is not known.
+    """Return how many recent users the start affects, or why that is not known; None without a flag.
 
-    None stands for an experiment without a flag. Raises ValidationFailed if the flag cannot be driven.
+    Raises ValidationFailed if the flag cannot be driven.
     """
     flag = flag_rule.flag_from_start(experiment)
     if flag is None:
@@ -36,10 +36,10 @@ def affected_by_shipping(
     ship_to: str | None = None,
     enable: bool | None = None,
 ) -> Mapping[str, Affected]:
-    """Return how many recent users see something else once each of these variants is shipped, or why nothing is known.
+    """Return how many recent users each of these winners affects, or why that is not known.
 
-    Variants that cannot be shipped so are left out, because shipping them is refused. A flag that is
-    off changes for nobody, unless `enable` switches it on. That also brings its other rules into force.
+    Variants whose shipping would be refused are left out. A flag that is off changes for nobody, unless `enable`
+    switches it on, which also brings its other rules into force.
     """
     if experiment.status != Status.RUNNING or not (experiment.flag and (enable or flag_rule.is_on(experiment))):
         return {}
@@ -63,7 +63,8 @@ def affected_by_shipping(
 
 
 def describe_affected(preview: Preview, when: str) -> str:
-    """Return a sentence such as "Of 1,240 users seen since 24 Jan 2026, 610 (49.2 %) see something else if ...".
+    """Return a sentence such as "Of 1,240 users seen since 24 Jan 2026, 610 (49.2 %) see something else from the
+    start."
 
     `when` is the end of the sentence.
     """

@@ -1,4 +1,4 @@
-"""Starting and stopping experiments at a moment in the past, to import experiments that ran elsewhere.
+"""Starting and stopping experiments at a time in the past, to import experiments that ran elsewhere.
 
 Only commands offer this. In the API, everything happens at the time of the request.
 """
@@ -19,14 +19,14 @@ from experiments.models import Experiment
 from experiments.models.documents import get_experiment
 
 FIELD = "--at"
-"""The field that refusals name: the option of the commands."""
+"""The option of the commands, which refusals name."""
 MAX_PAST = timedelta(days=3_650)
 
 
 def start_at(
     *, key: str, environment: Environment, started_at: datetime | None, actor: Actor, now: datetime, reason: str = ""
 ) -> Experiment:
-    """Start a draft now, or at a moment in the last ten years. Raises as `start_experiment` does."""
+    """Start a draft now, or at a time in the last ten years. Raises as `start_experiment` does."""
     _check(started_at, now)
     if started_at is not None and started_at < now - MAX_PAST:
         _refuse(f"Must be within the last {MAX_PAST.days:,} days.")
@@ -45,9 +45,9 @@ def stop_at(
     reason: str = "",
     decision: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Stop a running experiment now, or at a moment since the start of its last phase.
+    """Stop a running experiment now, or at a time since the start of its last phase.
 
-    `decision` are other arguments of `stop_experiment`. Raises as that does.
+    `decision` has further arguments of `stop_experiment`. Raises as `stop_experiment` does.
     """
     _check(stopped_at, now)
     experiment = get_experiment(key, environment)

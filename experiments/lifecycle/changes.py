@@ -1,8 +1,7 @@
-"""Creating, changing, archiving, deleting and starting experiments. Stopping and reopening are in `decisions`.
+"""Creating, changing, archiving, deleting and starting experiments. `decisions` stops and reopens them.
 
-The start registers what decides the experiment: the primary metric, its direction and the planned
-size. Metrics that are added later are marked as post hoc, so that they are not mistaken for the
-registered ones.
+The start registers what decides the experiment, such as the primary metric and the planned size. Metrics that are added
+later are marked as post hoc.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from experiments.models.plan import new_plan, registered_plan, tuning_size_of
 from experiments.results.forced_exposures import remove_forced_exposures
 
 CHANGEABLE = frozenset({"description", "forced_variants", "owner", "hypothesis"})
-"""The properties that can be changed at any time."""
+"""The properties that can change at any time."""
 _OPTIONAL = frozenset({"metrics", "percentage", "conditions", "group", "forced_variants", "flag", *new_plan()})
 _OF_A_PHASE = frozenset({"variants", "percentage", "conditions"})
 
@@ -46,10 +45,10 @@ _OF_A_PHASE = frozenset({"variants", "percentage", "conditions"})
 def create_experiment(
     *, key: str, environment: Environment, variants: Any, actor: Actor, now: datetime, reason: str = "", **values: Any
 ) -> Experiment:
-    """Create a draft. `values` are properties in `new_design`, none of which is required.
+    """Create a draft. `values` are properties in `new_design`; none is required.
 
-    Raises ValidationFailed with every invalid field, DomainError `already_exists`, or DomainError
-    `in_use` if another experiment overlaps its part of the group.
+    Raises ValidationFailed with every invalid field, DomainError `already_exists`, or DomainError `in_use` if another
+    experiment overlaps the part of the group.
     """
     design = {**new_design(), "variants": variants, **_without_nulls(values)}
     if details := [*check_key(key), *check_design(design), *check_salts(key, design["group"])]:
@@ -62,10 +61,10 @@ def create_experiment(
 
 
 def insert(log: Writing, key: str, environment: Environment, design: Mapping[str, Any], **columns: Any) -> Experiment:
-    """Insert a draft with a design that was checked, and append its change.
+    """Insert a draft with a checked design and append the change. An undo passes the `columns` of the deleted row.
 
-    `columns` are those that no design has. Raises ValidationFailed or DomainError if the draft does not fit the
-    segments, flags and experiments that exist. An archived one holds no part of a group.
+    Raises ValidationFailed or DomainError if segments, flags or other experiments do not fit. An archived draft holds
+    no part of a group.
     """
     values = {**new_design(), **_without_nulls(design)}
     tuning_size = tuning_size_of(values)
@@ -86,12 +85,11 @@ def update_experiment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Merge `changes` into a draft. None resets a property that is not required.
+    """Merge `changes` into an experiment. None resets a property that is not required.
 
-    `changes` are the properties that `create_experiment` takes, except the key. Of a started
-    experiment, only the description, owner, hypothesis, forced variants and metrics can be changed,
-    and new metrics can only be added after the existing ones. Raises as `create_experiment` does, or
-    DomainError `experiment_not_found` or `experiment_locked`.
+    A draft takes all properties of `create_experiment` except the key. A started experiment takes the description,
+    owner, hypothesis, forced variants, and further metrics after the existing ones. Raises as `create_experiment` does,
+    or DomainError `experiment_not_found` or `experiment_locked`.
     """
     with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         change(log, experiment, changes)
@@ -99,7 +97,7 @@ def update_experiment(
 
 
 def change(log: Writing, experiment: Experiment, changes: Mapping[str, Any]) -> None:
-    """Merge changes into an experiment and append its change, as `update_experiment` does."""
+    """Merge changes into an experiment and append them to the log, as `update_experiment` does."""
     sent = _without_nulls(_without_derived(experiment, changes))
     design = {**_design_of(experiment), **sent}
     new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
@@ -141,7 +139,7 @@ def delete_experiment(
 
 
 def remove(log: Writing, experiment: Experiment) -> None:
-    """Delete a draft and append its change, as `delete_experiment` does."""
+    """Delete a draft and append the change, as `delete_experiment` does."""
     _require_draft(experiment, "deleted")
     before, experiment_id, environment = experiment_as_json(experiment), experiment.pk, experiment.environment.key
     experiment.delete()
@@ -158,11 +156,10 @@ def start_experiment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Start a draft: from now on it assigns variants, and drives its flag if it has one.
+    """Start a draft. It assigns variants from now on, and drives its flag if it has one.
 
-    The definitions of its metrics are fixed, even if the metrics change later. `started_at` is a
-    moment in the past, for imported history; the API does not offer it. Raises ValidationFailed if
-    the flag cannot be driven, or DomainError `in_use` if another experiment drives it.
+    The definitions of its metrics are fixed from then on. `started_at` is a time in the past, for imported experiments.
+    Raises ValidationFailed if the flag cannot be driven, or DomainError `in_use` if another experiment drives it.
     """
     with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         lock_environment(environment)  # a user who is being erased must not be exposed again
@@ -183,7 +180,7 @@ def start_experiment(
 
 
 def new_design() -> dict[str, Any]:
-    """Return the default of every property of an experiment except its key and variants."""
+    """Return the default of every property except the key and the variants."""
     return {
         "description": "",
         "metrics": [],
@@ -197,12 +194,12 @@ def new_design() -> dict[str, Any]:
 
 
 def _design_of(experiment: Experiment) -> dict[str, Any]:
-    """Return all properties that can be sent, except the key."""
+    """Return all properties that a client can send, except the key."""
     return {name: getattr(experiment, name) for name in ("variants", *new_design())}
 
 
 def _registration(definitions: Sequence[Definition], experiment: Experiment) -> Document:
-    """Return what an experiment registers at its start, as JSON."""
+    """Return what a start registers, as JSON."""
     primary = primary_of(definitions)
     described = primary.as_json() if primary else {}
     return {
@@ -215,11 +212,11 @@ def _registration(definitions: Sequence[Definition], experiment: Experiment) -> 
 
 
 def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
-    """Return the definitions of a started experiment's metrics and of those added after them.
+    """Return the definitions of a started experiment with further metrics.
 
-    The caller has opened the transaction. All values are computed again after it. Raises DomainError
-    `experiment_locked` if existing metrics are removed or moved, if the results are frozen, or if a fixed analysis was
-    read: its one reading is stored, with the metrics of that time.
+    All values are computed again after the caller's transaction. Raises DomainError `experiment_locked` if existing
+    metrics are removed or moved, if the results are frozen, or if a fixed analysis was read, because its one reading is
+    stored with the metrics of that time.
     """
     existing = len(experiment.metrics)
     if metrics[:existing] != experiment.metrics:
@@ -242,7 +239,7 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
 
 
 def _without_derived(experiment: Experiment, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the changes without a tuning size that follows from the plan: a caller sends back what was read."""
+    """Return the changes without a tuning size that follows from the plan, because clients send back what they read."""
     is_derived = experiment.given_tuning_size is None
     if is_derived and is_same(changes.get("given_tuning_size"), experiment.tuning_size):
         return {name: value for name, value in changes.items() if name != "given_tuning_size"}
@@ -250,7 +247,7 @@ def _without_derived(experiment: Experiment, changes: Mapping[str, Any]) -> Mapp
 
 
 def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with the default in place of None, for the properties that None resets."""
+    """Replace None by the default, in properties that None resets."""
     design = new_design()
     if unknown := values.keys() - {"variants", *design}:
         raise TypeError(f"An experiment has no {', '.join(sorted(unknown))}.")
@@ -287,8 +284,8 @@ def archive_experiment(
 ) -> Experiment:
     """Archive a draft or a stopped experiment. An archived one stays as it is.
 
-    An archived draft gives its part of a group back. Raises DomainError `experiment_not_found`, or
-    `invalid_transition` if the experiment is running.
+    An archived draft gives its part of a group back. Raises DomainError `experiment_not_found`, or `invalid_transition`
+    if the experiment is running.
     """
     with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
@@ -318,7 +315,7 @@ def unarchive_experiment(
 
 
 def set_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
-    """Put an experiment back into the archive, as of a moment, or take it out of it, in the transaction of the log.
+    """Archive an experiment as of a time in the past, or take it out of the archive, in the transaction of the log.
 
     Raises DomainError as `archive_experiment` and `unarchive_experiment` do.
     """

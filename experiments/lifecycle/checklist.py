@@ -1,4 +1,4 @@
-"""The checklist before the start of an experiment: what is checked, its status, and why."""
+"""The checklist before a start: what is checked, the status of each check, and why."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ from flags.usage.previews import NoSample
 
 
 class Check(StrEnum):
-    """The checks, in their order."""
-
     PRIMARY_METRIC = "primary_metric"
     METRIC_SEEN = "metric_seen"
     WEIGHTS = "weights"
@@ -50,7 +48,7 @@ class Check(StrEnum):
 
 
 class Level(StrEnum):
-    """The status of a check; `unknown` where there is not enough data yet."""
+    """The status of a check. It is `unknown` while there is not enough data."""
 
     OK = "ok"
     WARNING = "warning"
@@ -60,7 +58,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check, its status, and the reason as a sentence."""
+    """A check with its status and a sentence that says why."""
 
     check: Check
     status: Level
@@ -72,14 +70,14 @@ Result = tuple[Level, str]
 
 SEEN_WITHIN = timedelta(days=7)
 MAX_DAYS = 60
-"""A longer duration is a warning: by then, users return on other devices, and seasons change."""
+"""A longer duration is a warning: users return on other devices, and seasons change."""
 _MAX_NAMED = 5
 _FOR_EVERYONE = frozenset({"type", "name", "percentage", "variant", "split", "serves", "salt"})
-"""The parts of a rule that do not narrow its audience, whatever their value."""
+"""The parts of a rule that do not narrow its audience."""
 
 
 def check_experiment(experiment: Experiment, now: datetime) -> list[Finding]:
-    """Return the findings of all checks. They do not prevent a start."""
+    """Return the findings of all checks. No finding prevents a start."""
     definitions = definitions_of(experiment)
     results: dict[Check, Iterable[Result]] = {
         Check.PRIMARY_METRIC: [_primary(definitions)],
@@ -109,7 +107,7 @@ def _primary(definitions: Sequence[Definition]) -> Result:
 
 
 def _seen(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Iterator[Result]:
-    """Check for each metric whether its events happened within the last seven days, or ever."""
+    """Check for each metric whether its events came in the last seven days, or ever."""
     names = {name for definition in definitions for name in definition.events}
     rows = EventCount.objects.filter(environment=experiment.environment, name__in=names)
     lately = rows.filter(quarter__gte=storage.quarter_of(now - SEEN_WITHIN), quarter__lte=storage.quarter_of(now))
@@ -184,7 +182,7 @@ def _affected_users(experiment: Experiment, now: datetime) -> Result:
 
 
 def _taken_by(flag: Flag, position: int) -> int | None:
-    """Return the number of the first rule before the experiment's that matches everyone at any time, if any."""
+    """Return the number of the first rule before the experiment's that always matches everyone, if any."""
     numbered = enumerate(own_rules(flag.rules)[:position], start=1)
     return next((number for number, rule in numbered if _matches_everyone(rule)), None)
 
@@ -195,7 +193,7 @@ def _matches_everyone(rule: Document) -> bool:
 
 
 def _place_among(rules: Sequence[Document], position: int) -> str:
-    """Return who does not reach the experiment, and what users outside of its audience see."""
+    """Say who does not reach the experiment, and what users outside of its audience see."""
     earlier = "the rule" if position == 1 else f"one of the {position} rules"
     before = f" Users whom {earlier} before the experiment matches are not in it." if position else ""
     after = len(rules) - position
@@ -205,7 +203,7 @@ def _place_among(rules: Sequence[Document], position: int) -> str:
 
 
 def _prerequisites(flag: Flag, environment: Environment) -> Result:
-    """Check the flag's prerequisites. Users who do not meet them are not in the experiment."""
+    """Check the prerequisites of the flag. Users who do not meet them are not in the experiment."""
     keys = [prerequisite["flag"] for prerequisite in flag.prerequisites]
     wanted = Flag.objects.in_environment(environment).filter(key__in=keys).order_by("key")
     if off := [required.key for required in wanted if not required.enabled]:
@@ -229,7 +227,7 @@ def _group(experiment: Experiment) -> Result:
 
 
 def _common_users(experiment: Experiment) -> Result:
-    """Name the running experiments that may share users. This is never a problem, only good to know."""
+    """Name the running experiments that may share users. This is good to know, and never a problem."""
     running = Experiment.objects.in_environment(experiment.environment).filter(status=Status.RUNNING)
     own_group = experiment.group["key"] if experiment.group else None
     others = running.exclude(pk=experiment.pk).order_by("key").values_list("key", "group")
@@ -288,12 +286,12 @@ def _calibration(calibration: Calibration) -> str:
 
 
 _ANY_EFFECT = 0.01
-"""The planner asks for an effect, which does not matter to guardrails."""
+"""The planner needs an effect. Guardrails do not depend on it."""
 _WEEK = 7
 
 
 def check_minimum_effect(experiment: Experiment, now: datetime) -> Result:
-    """Check whether the planned users find the smallest effect of interest."""
+    """Check whether the planned users suffice to find the smallest effect of interest."""
     effect, planned = experiment.minimum_effect, experiment.planned_size
     if effect is None:
         message = "No smallest effect of interest is set, so the verdict can never be that there is no difference."
@@ -312,7 +310,7 @@ def check_minimum_effect(experiment: Experiment, now: datetime) -> Result:
 
 
 def check_guardrails(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Iterator[Result]:
-    """Check for each guardrail whether the planned users show it safe within its margin, if there is no difference."""
+    """Check for each guardrail whether the planned users show it safe if there is no difference."""
     guardrails = [each for each in definitions if each.is_guardrail and not each.is_post_hoc]
     if not guardrails:
         yield Level.OK, "No metric is a guardrail."
@@ -341,7 +339,6 @@ def _check_guardrail(experiment: Experiment, key: str, of_guardrail: GuardrailPl
 
 
 def check_analysis(experiment: Experiment) -> Result:
-    """Say how often the results may be read."""
     if experiment.analysis == AnalysisMethod.FIXED:
         message = f"The results decide once, when every variant has its part of the {experiment.planned_size:,} users"
         return Level.OK, f"{message} that are planned."
@@ -361,7 +358,7 @@ def check_shortest_run(experiment: Experiment) -> Result:
 
 
 def check_lookback(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Result:
-    """Check whether the look-back has events of the primary metric, without which nothing can be adjusted."""
+    """Check whether the look-back has events of the primary metric. Without any, nothing can be adjusted."""
     days, goal = experiment.lookback_days, primary_of(definitions)
     if days == 0:
         return Level.OK, "The results are not adjusted for what users did before their exposure."
@@ -383,7 +380,7 @@ def check_lookback(experiment: Experiment, definitions: Sequence[Definition], no
 
 
 def _plan(experiment: Experiment, now: datetime, metric: str | None = None) -> Plan | None:
-    """Return the planner's answer for the primary metric or another one; None where its past data do not suffice."""
+    """Return the plan for a metric, by default the primary one; None if there are not enough past data."""
     effect = None if experiment.minimum_effect and metric is None else _ANY_EFFECT
     try:
         return plan(Question(experiment=experiment.key, mde=effect, metric=metric), experiment.environment, now)

@@ -1,4 +1,4 @@
-"""Comments on experiments. They are no configuration, so they are not in the change log."""
+"""Comments on experiments. They are no configuration, so the change log does not have them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from experiments.models import COMMENT_LENGTH, Comment, Experiment
 
 
 def add_comment(experiment: Experiment, *, user: Any, text: str, now: datetime) -> Comment:
-    """Store what a signed-in user writes about an experiment.
-
-    Raises ValidationFailed if there is no text, or if it is too long or cannot be stored.
-    """
+    """Store a comment. Raises ValidationFailed if the text is empty, too long, or cannot be stored."""
     text = text.replace("\r\n", "\n").strip()
     if message := _refuse(text):
         raise ValidationFailed([Detail("text", DetailCode.INVALID_VALUE, message)])

@@ -1,7 +1,4 @@
-"""Stopping experiments, with or without a winner, and reopening them.
-
-Each of these is one transaction that includes the change of the flag.
-"""
+"""Stopping experiments, with or without a winner, and reopening them, each in one transaction with its flag."""
 
 from __future__ import annotations
 
@@ -47,9 +44,9 @@ MAX_HOLDBACK = 50
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """The variant that the flag serves from now on, to whom, and the percentage of these users who get the control.
+    """What the flag serves from now on: the winner, to whom, and the percentage of these users who get the control.
 
-    `is_switched_on` says that the flag is off, and is switched on for it.
+    `is_switched_on` says that the flag is off, and is switched on as well.
     """
 
     winner: str
@@ -75,14 +72,13 @@ def stop_experiment(
 ) -> Experiment:
     """Stop a running experiment. Later events do not count, and its flag follows its other rules again.
 
-    With a `winner`, the results freeze, and the flag serves that variant to the experiment's audience,
-    or to everyone (`ship_to`), except `holdback` percent of these users. The periodic task stores the
-    explanations of the results, which takes a while. If there are objections to the winner, a reason
-    is required. If the flag is off, `enable` must say whether to switch it on. Raises ValidationFailed,
-    or DomainError `experiment_not_found` or `invalid_transition`.
+    With a `winner`, the results freeze, and the flag serves that variant to the experiment's audience, or to everyone
+    (`ship_to`), except `holdback` percent of these users. Objections to the winner require a reason. If the flag is
+    off, `enable` must say whether to switch it on. The periodic task stores the explanations of the results later,
+    because that takes a while. Raises ValidationFailed, or DomainError `experiment_not_found` or `invalid_transition`.
 
-    The stop is at `stopped_at`, or else when the `clock` is read: once no variant can be assigned any
-    more, so that every variant answered until then counts. Without both it is the moment of the write.
+    The experiment ends at `stopped_at`. By default it ends when `clock` is read, once no variant can be assigned any
+    more: then every variant that was answered counts. Without both, it ends at the time of the write.
     """
     if winner is None:
         _refuse_without_winner(holdback=holdback, shipTo=ship_to, enable=enable)
@@ -117,8 +113,8 @@ def reopen_experiment(
 ) -> Experiment:
     """Let a stopped experiment run again as if it had not been stopped.
 
-    Raises DomainError `invalid_transition`, `in_use` if its part of the group is taken, or
-    `experiment_locked` if its flag was changed after the stop.
+    Raises DomainError `invalid_transition`, `in_use` if its part of the group is taken, or `experiment_locked` if its
+    flag was changed after the stop.
     """
     with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         reopen(log, experiment)
@@ -138,13 +134,13 @@ def reopen(log: Writing, experiment: Experiment) -> None:
 
 
 def try_to_reopen(log: Writing, experiment: Experiment) -> None:
-    """Raise what `reopen` would raise. The caller rolls back what this writes, and no exposures are read."""
+    """Raise what `reopen` would raise. The caller rolls back what this writes. No exposures are read."""
     _require_reopenable(experiment, log.at)
     _run_again(log, experiment)
 
 
 def stop_again(log: Writing, experiment: Experiment, stopped: Document) -> None:
-    """Stop a reopened experiment without a winner, at the moment of its document `stopped`, from before that."""
+    """Undo a reopening: stop the experiment without a winner, as of its earlier stop, which `stopped` has as JSON."""
     written = flag_rule.remove_rule(log, experiment)
     decision = stopped.get("decision")
     change_status(
@@ -158,13 +154,13 @@ def stop_again(log: Writing, experiment: Experiment, stopped: Document) -> None:
 
 
 def is_reopenable(experiment: Experiment, now: datetime) -> bool:
-    """Return whether the experiment was stopped recently enough. `reopen_experiment` checks the rest."""
+    """Return whether the stop is recent enough. `reopen_experiment` checks the rest."""
     stopped_at = experiment.stopped_at
     return stopped_at is not None and now <= stopped_at + REOPENABLE_FOR
 
 
 def _run_again(log: Writing, experiment: Experiment) -> None:
-    """Change the status and the flag of an experiment that can be reopened."""
+    """Change the status and the flag of a reopened experiment."""
     written = (experiment.decision or {}).get("flag")
     columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
     change_status(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
@@ -176,7 +172,7 @@ def _run_again(log: Writing, experiment: Experiment) -> None:
 def _compute_results(experiment: Experiment, now: datetime) -> None:
     """Compute the results before the change log is locked.
 
-    The first computation takes long; the second one, while other writers wait, is short.
+    The first computation takes long. The second one is short, while other writers wait.
     """
     if experiment.status == Status.RUNNING:
         analyse_experiment(experiment, now)
@@ -221,7 +217,7 @@ def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Ite
 
 
 def _check_enable(experiment: Experiment, enable: bool | None) -> Iterator[Detail]:
-    """Demand a decision about a flag that is off, and refuse one about any other."""
+    """Require `enable` if the flag is off, and refuse it otherwise."""
     if not experiment.flag:
         if enable is not None:
             message = "Must be left out: the experiment drives no flag that could be switched on."
@@ -248,7 +244,7 @@ def _refuse_without_winner(**values: object) -> None:
 
 
 def _moment_without_assignments(log: Writing, experiment: Experiment, clock: Callable[[], datetime] | None) -> datetime:
-    """Wait until those who record assignments are done, make others wait, and return the moment."""
+    """Wait for transactions that record assignments, make later ones wait, and return the time."""
     lock_rows(Rank.EXPERIMENTS, Experiment.objects.filter(pk=experiment.pk))
     return max(log.at, clock()) if clock else log.at
 
@@ -302,7 +298,7 @@ def _require_reason(reason: str, winner: str, objections: list[Objection]) -> No
 
 
 def _decision(results: Results, shipment: Shipment, objections: list[Objection]) -> Document:
-    """Return the decision, the objections that it overrides, and the results at that moment."""
+    """Return the decision as JSON, with the objections that it overrides, and the results at that time."""
     primary_metric, verdict = results.primary_metric, results.verdict
     return {
         "winner": shipment.winner,
@@ -316,7 +312,7 @@ def _decision(results: Results, shipment: Shipment, objections: list[Objection])
 
 
 def _flag_off_since(moment: datetime | None) -> Document:
-    """Return what the verdict of a stopped experiment needs to know of its flag: since when it was off, if it was."""
+    """Return since when the flag was off at the stop, for the verdict of the stopped experiment."""
     return {"flagOffSince": format_timestamp(moment)} if moment else {}
 
 

@@ -1,7 +1,6 @@
 """The flag that an experiment drives: its rule while the experiment runs, and its rules afterwards.
 
-Every function runs in the transaction that changes the experiment. It does nothing if the experiment
-drives no flag.
+Every function runs in the transaction that changes the experiment, and does nothing if there is no flag.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _OPTIONAL = ("conditions", "group", "forced")
 
 
 def rule_of(experiment: Mapping[str, Any]) -> Document:
-    """Return the rule of the flag, from an experiment's document in the change log."""
+    """Return the rule of the flag, from an experiment as JSON."""
     source, serves = assignment_source(experiment), experiment["flag"]["serves"]
     return {
         "type": "experiment",
@@ -37,7 +36,7 @@ def rule_of(experiment: Mapping[str, Any]) -> Document:
 
 
 def check_flag(experiment: Experiment) -> Flag | None:
-    """Return the flag to drive, or None, after checking that it has what each variant serves.
+    """Return the flag to drive, after checking that it has what each variant serves; None without a flag.
 
     Another experiment may be driving it. Raises ValidationFailed.
     """
@@ -47,7 +46,7 @@ def check_flag(experiment: Experiment) -> Flag | None:
 
 
 def put_rule(log: Writing, experiment: Experiment) -> None:
-    """Write the experiment's current rule into the flag, at its position or in place of its previous rule."""
+    """Write the experiment's rule into the flag: in place of its earlier rule, or else at its position."""
     if experiment.flag:
         experiment_rules.put_rule(log, **_place_of(experiment))
 
@@ -66,7 +65,7 @@ def _place_of(experiment: Experiment) -> dict[str, Any]:
 def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
     """Remove the rule, so that the other rules of the flag decide.
 
-    Returns what `restore_rules` needs, or None if there is no flag.
+    Returns what `restore_rules` needs; None without a flag.
     """
     if not experiment.flag:
         return None
@@ -77,18 +76,20 @@ def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
 
 
 def serves_alike(experiment: Experiment, variant: str) -> bool:
-    """Return whether the flag serves the same value for this variant and for the control."""
+    """Return whether the flag serves the same value for this variant as for the control."""
     serves = (experiment.flag or {}).get("serves", {})
     return variant in serves and is_same(serves[variant], serves[experiment.variant_keys[0]])
 
 
 def is_on(experiment: Experiment) -> bool:
-    """Return whether the flag of a running experiment is on; False without a flag."""
+    """Return whether the flag is on; False without a flag."""
     return experiment.flag is not None and get_flag(experiment.flag["key"], experiment.environment).enabled
 
 
 def removed_rules(experiment: Experiment, ship_to: ShipTo) -> list[tuple[int, Document]]:
-    """Return the flag's other rules that shipping removes, each with its number from 1; none for the audience."""
+    """Return the flag's other rules that shipping removes, each with its number from 1. Shipping to the audience
+    removes none.
+    """
     if not experiment.flag or ship_to is ShipTo.AUDIENCE:
         return []
     rules = get_flag(experiment.flag["key"], experiment.environment).rules
@@ -98,10 +99,10 @@ def removed_rules(experiment: Experiment, ship_to: ShipTo) -> list[tuple[int, Do
 def ship(
     log: Writing, experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo, *, is_switched_on: bool
 ) -> Document | None:
-    """Let the flag serve the winner, except to `holdback` percent of these users, who see the control.
+    """Let the flag serve the winner. `holdback` percent of these users see the control.
 
-    A flag that is off `is_switched_on`, by a change of its own. Returns what `restore_rules` needs, or
-    None if there is no flag.
+    With `is_switched_on`, a change of its own switches the flag on. Returns what `restore_rules` needs; None without a
+    flag.
     """
     if not experiment.flag:
         return None
@@ -126,30 +127,24 @@ def _shipment(experiment: Experiment, winner: str, holdback: float, ship_to: Shi
 
 
 def flag_from_start(experiment: Experiment) -> Document | None:
-    """Return the flag as the engine would read it after the start, or None if there is no flag.
-
-    Raises ValidationFailed.
-    """
+    """Return the flag as it will be after the start, for the engine; None without a flag. Raises ValidationFailed."""
     return experiment_rules.flag_with_rule(**_place_of(experiment)) if experiment.flag else None
 
 
 def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo) -> Document:
-    """Return the flag that the experiment drives as the engine would read it after shipping, switched on.
-
-    Raises ValidationFailed.
-    """
+    """Return the flag as it would be after shipping, and on, for the engine. Raises ValidationFailed."""
     return experiment_rules.flag_shipped(**_shipment(experiment, winner, holdback, ship_to))
 
 
 def flag_switched_on(experiment: Experiment) -> Document:
-    """Return the flag that the experiment drives as the engine would read it if only it were on."""
+    """Return the flag as it would be if only it were on, for the engine."""
     return experiment_rules.flag_switched_on(
         key=experiment_as_json(experiment)["flag"]["key"], environment=experiment.environment
     )
 
 
 def restore_rules(log: Writing, experiment: Experiment, written: Document) -> None:
-    """Restore the rules that the end of the experiment replaced, with the experiment's current rule.
+    """Restore the rules that the end of the experiment replaced, with the current rule of the experiment.
 
     Raises DomainError `experiment_locked` if the flag was changed after the end of the experiment.
     """
@@ -175,8 +170,7 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
 
 
 def _written(log: Writing, before: Sequence[Document]) -> Document:
-    """Return the previous rules, and the revision that replaced them, which is the newest one.
-
-    A caller that switched the flag on adds the previous `enabled`.
+    """Return the previous rules and the revision that replaced them. The caller adds `enabled` if it switched the flag
+    on.
     """
     return {"before": [*before], "revision": log.revision}

@@ -1,8 +1,7 @@
-"""Groups of mutually exclusive experiments: each has a part of the users, and no two parts overlap.
+"""Groups of mutually exclusive experiments. Each experiment has a part of the users, and no two parts overlap.
 
-An experiment holds its part from its creation until it stops, or until a draft is archived. Every
-write of an experiment locks the change log, so a part that was found free stays free until the
-write is done.
+An experiment holds its part from its creation until it stops, or until the draft is archived. Every write of an
+experiment locks the change log, so a part that was found free stays free until the write is done.
 """
 
 from __future__ import annotations
@@ -17,10 +16,7 @@ from flags.engine.bucketing import BUCKETS, threshold
 
 
 def require_free(experiment: Experiment) -> None:
-    """Check that no other experiment overlaps the experiment's part of its group.
-
-    Raises DomainError `in_use`.
-    """
+    """Check that no other experiment overlaps the part of the group. Raises DomainError `in_use`."""
     group = experiment.group
     if group is None:
         return
@@ -39,18 +35,17 @@ def require_free(experiment: Experiment) -> None:
 
 
 def free_in(environment: Environment, key: str) -> str:
-    """Return the free parts of a group in an environment, as text."""
+    """Return the free parts of a group as text: `0 to 50 %, 75 to 100 %`."""
     return _free(list(_members(environment, key)))
 
 
 def _free(taken: Sequence[Experiment]) -> str:
-    """Return the parts of a group that these experiments leave free, as text."""
     parts = list(_gaps(sorted(_buckets(member.group) for member in taken if member.group is not None)))
     return ", ".join(f"{_percent(start)} to {_percent(end)} %" for start, end in parts) or "nothing"
 
 
 def _members(environment: Environment, key: str) -> Iterator[Experiment]:
-    """Return the running experiments of a group, and its drafts that are not archived."""
+    """Yield the running experiments of a group, and its drafts that are not archived."""
     holding = Experiment.objects.in_environment(environment).current().exclude(status=Status.STOPPED).order_by("key")
     return (experiment for experiment in holding if experiment.group is not None and experiment.group["key"] == key)
 

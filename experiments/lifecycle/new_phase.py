@@ -1,7 +1,7 @@
 """The phases of a running experiment, and the segments that its conditions use.
 
-Only a new phase changes how a running experiment assigns users. It is opened on request, and when one of these
-segments changes. `experiments.models.phases` says what phases are.
+Only a new phase changes how a running experiment assigns users. Clients open phases, and so does a change of one of
+these segments. `models.phases` says what phases are.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def open_phase(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Assign new users by other weights, percentage or conditions; None resets the latter two.
+    """Assign new users by other weights, percentage or conditions. None resets the latter two.
 
-    The flag that the experiment drives follows at the same moment. Users who were exposed before keep
-    their variant and count for their phase. `opened_at` is a moment in the past, which the API does
-    not offer. Raises ValidationFailed, or DomainError `experiment_not_found`, `invalid_transition` if
-    the experiment is not running, or `experiment_locked` if it has the maximum of phases.
+    The flag of the experiment changes at the same moment. Users who were exposed before keep their variant and count
+    for their phase. `opened_at` is a time in the past, for imported experiments. Raises ValidationFailed, or
+    DomainError `experiment_not_found`, `invalid_transition` if the experiment is not running, or `experiment_locked` if
+    it has the maximum of phases.
     """
     sent = {name: _DEFAULTS.get(name) if value is None else value for name, value in changes.items()}
     details = [detail for name, value in sent.items() for detail in _CHECKS[name](value)]
@@ -70,8 +70,8 @@ def open_phase(
 def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any) -> None:
     """Open a new phase of every running experiment whose conditions use one of these changed segments.
 
-    The configuration stays, but other users meet the conditions from now on, so their exposures must
-    belong to a new phase. Raises DomainError `experiment_locked`.
+    Its configuration stays, but other users meet the conditions from now on, so their exposures belong to a new phase.
+    Raises DomainError `experiment_locked`.
     """
     segments_read = CachedLookup()
     running = Experiment.objects.filter(status=Status.RUNNING).exclude(conditions=[]).select_related("environment")
@@ -83,7 +83,7 @@ def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any
 
 
 def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
-    """Open a new phase of a reopened experiment if its segments were changed while it was stopped."""
+    """Open a new phase of a reopened experiment if its segments changed while it was stopped."""
     if not experiment.conditions:
         return
     stop_changes = Change.objects.of(KIND, experiment.pk).filter(
@@ -138,7 +138,7 @@ def _require_running(experiment: Experiment) -> None:
 
 
 def _check_changes(experiment: Experiment, sent: Mapping[str, Any]) -> Iterator[Detail]:
-    """Yield what is wrong with the changes for this experiment: other variants, or no change at all."""
+    """Refuse other variants, and changes that change nothing."""
     variants = sent.get("variants", experiment.variants)
     if experiment.flag:
         yield from check_weights_of_flag(variants)
@@ -151,12 +151,14 @@ def _check_changes(experiment: Experiment, sent: Mapping[str, Any]) -> Iterator[
 
 
 def check_segments(experiment: Experiment) -> None:
-    """Check that the segments in the experiment's conditions exist. Raises ValidationFailed."""
+    """Check that the segments in the conditions exist, in a transaction that locks the change log. Raises
+    ValidationFailed.
+    """
     check_references(experiment.conditions)
 
 
 def name_segment_users(*, segment: str, **_: Any) -> list[str]:
-    """Return the drafts and running experiments whose conditions use a segment, as text for a refusal."""
+    """Name the drafts and running experiments whose conditions use a segment, which keep it from being deleted."""
     experiments = Experiment.objects.exclude(status=Status.STOPPED).select_related("environment")
     return [
         f"the experiment {experiment.key} ({experiment.environment.key})"

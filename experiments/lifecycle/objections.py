@@ -1,4 +1,4 @@
-"""The objections to shipping a variant. A decision that overrides them needs a reason. Writes nothing."""
+"""The objections to shipping a variant. A decision that overrides them needs a reason."""
 
 from __future__ import annotations
 
@@ -57,11 +57,10 @@ def find_objections(
     removed_rules: Sequence[tuple[int, Document]] = (),
     affected: Affected | None = None,
 ) -> list[Objection]:
-    """Return the objections to shipping `winner` by these results, those to the data first.
+    """Return the objections to shipping `winner` by these results. Objections to the data come first.
 
-    `removed_rules` are those of the flag that shipping it to everyone removes, with their numbers. Words about them are
-    true at the moment `now`.
-    `affected` says which recent users see something else.
+    `removed_rules` are the rules that shipping to everyone removes from the flag, with their numbers. `affected` says
+    which recent users see something else.
     """
     return [
         *_against_the_data(results),
@@ -75,7 +74,7 @@ def find_objections(
 
 
 def against_removal(removed_rules: Sequence[tuple[int, Document]], now: datetime) -> Iterator[Objection]:
-    """Yield an objection for every rule of the flag that shipping a variant to everyone removes."""
+    """Object to each rule of the flag that shipping to everyone removes."""
     for number, rule in removed_rules:
         message = fill("it removes rule {} of the flag ({})", str(number), describe_rule(rule, now))
         yield Objection(Cause.RULES_REMOVED, message)
@@ -96,7 +95,7 @@ def _against_the_data(results: Results) -> Iterator[Objection]:
 
 
 def _by_guardrails(results: Results, winner: str) -> Iterator[Objection]:
-    """Yield the registered guardrails that the winner harms, or that are not shown safe yet."""
+    """Object to registered guardrails that the winner harms, or that are not shown safe yet."""
     for metric in results.metrics:
         guardrail = _guardrail_of(metric, winner)
         if guardrail is None:
@@ -118,7 +117,7 @@ def _guardrail_of(metric: MetricFigures, winner: str) -> Guardrail | None:
 
 
 def _by_shortest_run(results: Results, winner: str) -> Iterator[Objection]:
-    """Object to a decision before the shortest run is over, except to keeping the control as the verdict says."""
+    """Object to a decision before the shortest run is over, unless it keeps the control as the verdict says."""
     experiment = results.experiment
     remaining = remaining_run(experiment, results.as_of)
     is_kept = winner == results.control and results.verdict.decision == Decision.DO_NOT_SHIP

@@ -60,7 +60,7 @@ _COLUMNS = {
 _FORGOTTEN = "Exposures of users who got a forced variant do not come back, because they were deleted."
 
 Step = Callable[[Writing, Experiment, Document], None]
-"""Put back what a step has changed; the document is the one from before it."""
+"""Puts back what a step of an experiment has changed. The JSON is the experiment before the step."""
 
 
 class Experiments(Reversible):
@@ -108,7 +108,7 @@ def _insert(log: Writing, target: Target, values: dict[str, Any]) -> None:
 
 
 def _is_step(change: Change) -> bool:
-    """Return whether a change is more than an edit, a new draft or the deletion of one."""
+    """Return whether a change is more than an edit, a new draft or the deletion of a draft."""
     if change.before is None or change.after is None:
         return False
     before, after = change.before, change.after
@@ -117,7 +117,7 @@ def _is_step(change: Change) -> bool:
 
 
 def _forces_in_started(change: Change) -> bool:
-    """Return whether a change forces a variant for more users of an experiment that has exposures."""
+    """Return whether a change forces a variant for more users of a started experiment."""
     before, after = change.before or {}, change.after or {}
     added = (after.get("forcedVariants") or {}).keys() - (before.get("forcedVariants") or {}).keys()
     return bool(added) and after["status"] != Status.DRAFT
@@ -142,7 +142,7 @@ def _plan_of_step(change: Change) -> UndoPlan:
 
 
 def _plan_of_reopening(change: Change, before: Document) -> UndoPlan:
-    """Return how to stop the experiment as before, unless its results may have been frozen, which are gone."""
+    """Return how to stop the experiment as before. A stop that froze the results cannot come back."""
     if winner := before.get("winner"):
         why_not = f"The results of {change.key} are no longer frozen; to take this back, ship {winner} again."
         return UndoPlan(why_not=why_not)
@@ -185,7 +185,7 @@ def _set_archived(log: Writing, experiment: Experiment, before: Document) -> Non
 
 
 def _find(change: Change) -> Experiment | None:
-    """Return the experiment that has the key of the changed one now, in its environment."""
+    """Return the experiment that has the key of the changed one now."""
     environment = _environment(change)
     is_there = Experiment.objects.in_environment(environment).filter(key=change.key).exists()
     return get_experiment(change.key, environment) if is_there else None
@@ -200,10 +200,10 @@ def _values(stored: Document) -> dict[str, Any]:
 
 
 def undo_start(log: Writing, experiment: Experiment, draft: Document) -> None:
-    """Make the draft with this document of a running experiment again, and remove its rule from its flag.
+    """Make a running experiment the draft again that `draft` describes, and remove its rule from its flag.
 
-    Raises DomainError `experiment_locked` if users have been exposed. As at a stop, those who record assignments are
-    waited for, and others wait: each exposure is either counted here or refused there.
+    As at a stop, this waits for transactions that record assignments, and makes later ones wait. So each exposure is
+    either counted here or refused there. Raises DomainError `experiment_locked` if users have been exposed.
     """
     lock_environment(experiment.environment)
     [state] = lock_results([experiment.pk])

@@ -20,7 +20,7 @@ from experiments.models.documents import KIND, experiment_as_json, get_experimen
 def writing_experiment(
     key: str, environment: Environment, if_match: str | None, *, actor: Actor, now: datetime, reason: str
 ) -> AbstractContextManager[tuple[Writing, Experiment]]:
-    """Open a transaction that changes an experiment, which must be of the version that `If-Match` names.
+    """Open a transaction that changes an experiment of the version that `If-Match` names.
 
     Raises DomainError `experiment_not_found` or `precondition_failed`.
     """
@@ -28,22 +28,21 @@ def writing_experiment(
 
 
 def change_status(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:
-    """Change the status and other columns of an experiment, and log the change.
-
-    Raises DomainError `invalid_transition` unless the experiment has the status `origin`.
+    """Change the status and other columns and log the change. Raises DomainError `invalid_transition` unless the status
+    is `origin`.
     """
     log_change(log, experiment, update_status(experiment, origin, target, **columns))
 
 
 def require_current(experiment: Experiment) -> None:
-    """Check that an experiment which is to run is not archived. Raises DomainError `invalid_transition`."""
+    """Refuse to run an archived experiment. Raises DomainError `invalid_transition`."""
     if experiment.archived_at is not None:
         message = f"The experiment {experiment.key} is archived; take it out of the archive first."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
 
 
 def update_status(experiment: Experiment, origin: Status, target: Status, **columns: Any) -> Document:
-    """Do the same without logging the change, and return the document of the experiment before it."""
+    """Change the status as `change_status` does, without logging it. Return the experiment as JSON from before."""
     before = experiment_as_json(experiment)
     updated = Experiment.objects.filter(pk=experiment.pk, status=origin).update(status=target, **columns)
     if not updated:
@@ -54,7 +53,7 @@ def update_status(experiment: Experiment, origin: Status, target: Status, **colu
 
 
 def log_change(log: Writing, experiment: Experiment, before: Document | None) -> None:
-    """Append the current document of an experiment to the change log; `before` is the previous one."""
+    """Append the experiment to the change log; `before` is its JSON from before the change."""
     experiment.version = log.next_revision()
     log.append(
         KIND,
@@ -67,5 +66,8 @@ def log_change(log: Writing, experiment: Experiment, before: Document | None) ->
 
 
 def needed_history(**_: object) -> datetime | None:
+    """Return since when experiments need the change log: the oldest start of an experiment whose results are not
+    frozen.
+    """
     started: datetime | None = Experiment.objects.filter(frozen_at=None).aggregate(first=Min("started_at"))["first"]
     return started

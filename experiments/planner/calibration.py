@@ -1,6 +1,6 @@
-"""Calibration: an A/A simulation with the users of a real experiment, to check the error rates of its tests.
+"""Calibration: an A/A simulation with the users of a real experiment, which checks the error rates of its tests.
 
-This module loads NumPy and SciPy, so only the command imports it, and no server.
+This module loads NumPy and SciPy. Only the command imports it, and no server.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from experiments.stats.types import Plan, Quantile
 
 MIN_USERS = 100
 MAX_USERS = 100_000
-"""The most users whose values are read, so that the memory is bounded. Error rates hardly depend on more."""
+"""The maximum of users whose values are read, which bounds the memory. Error rates hardly depend on more."""
 MIN_SPLITS = 200
-"""The fewest splits for an outcome to be stored. With twenty splits, three errors would pass as promised."""
+"""Outcomes of fewer splits are not stored. Of twenty splits, three errors would pass as promised."""
 _CHANCE = 3  # standard errors by which a share of splits may exceed the promised rate by chance
 
 
@@ -54,8 +54,7 @@ _CHANCE = 3  # standard errors by which a share of splits may exceed the promise
 class CalibrationReport:
     """The result of a calibration.
 
-    `users` is the number of users who were split, and `exposed` that of all exposed users. `alpha` is the error rate
-    that each test promises at most.
+    `users` were split, out of `exposed` users. Each test promises an error rate of at most `alpha`.
     """
 
     experiment: Experiment
@@ -70,7 +69,7 @@ class CalibrationReport:
 
     @property
     def is_as_promised(self) -> bool:
-        """Return whether nothing that always-valid tests decide erred more often than promised, allowing for chance."""
+        """Return whether no always-valid test erred more often than promised, allowing for chance."""
         mismatches = self.simulation.sample_ratio[-1].always_valid
         return (
             _is_at_most(mismatches, MISMATCH, self.rounds)
@@ -95,7 +94,7 @@ class CalibrationReport:
         return all(_is_at_most(share, self.alpha, self.rounds) for share in (rates.harmed, rates.safe_at_margin or 0.0))
 
     def outcomes(self) -> list[CalibrationOutcome]:
-        """Return the outcome of each metric with enough testable splits, for its worst treatment."""
+        """Return the outcome of each metric that enough splits could test, for its worst treatment."""
         outcomes = []
         for definition in definitions_of(self.experiment):
             rates = [rates for rates in self.simulation.errors if rates.comparison.measure == definition.key]
@@ -133,7 +132,6 @@ class CalibrationReport:
         return primary if definition.key == next((key for key in goals if key in tested), None) else others
 
     def as_json(self) -> dict[str, Any]:
-        """Return the whole report as JSON."""
         return {
             "experiment": self.experiment.key,
             "users": self.users,
@@ -168,11 +166,10 @@ def calibrate(
 ) -> CalibrationReport:
     """Split the exposed users of an experiment at random by its weights, and test its metrics on them.
 
-    This is done `rounds` times, with `looks` looks at each split, for one metric or for all. Of more than `most_users`,
-    about so many are drawn. The seed
-    draws the salts of the splits. The guardrails are judged at as many other splits. `on_progress` is
-    called with 1 after each split, so `total_splits` times. Raises DomainError for a draft, an unknown
-    metric, fewer than 100 users, and where no test is possible.
+    There are `rounds` splits with `looks` looks each, for one metric or for all. If there are more than `most_users`
+    users, about as many are drawn. `seed` draws the salts of the splits. Guardrails are judged at as many further
+    splits. `on_progress` is called with 1 after each split, `total_splits` times in all. Raises DomainError for a
+    draft, an unknown metric, fewer than 100 users, and if no test is possible.
     """
     if experiment.status == Status.DRAFT:
         raise _refusal("experiment", "Is a draft without exposed users; start it and collect users first.")
@@ -199,7 +196,7 @@ def calibrate(
 
 
 def total_splits(experiment: Experiment, metric: str | None, rounds: int) -> int:
-    """Return how many splits a calibration of one metric or of all makes: twice as many where there are guardrails."""
+    """Return the number of splits of a calibration. Guardrails double it."""
     definitions = definitions_of(experiment)
     has_guardrails = any(definition.is_guardrail for definition in definitions if metric in (None, definition.key))
     return 2 * rounds if has_guardrails else rounds
@@ -224,7 +221,7 @@ def _metric_indexes(definitions: Sequence[Definition], metric: str | None) -> li
 def _observe(
     experiment: Experiment, drawn: DrawnUsers, metric_indexes: Sequence[int], now: datetime
 ) -> tuple[list[str], list[Observed]]:
-    """Return the ids of the users in the order of their exposures, and the values of each metric."""
+    """Return the users in the order of their exposures, and their values of each metric."""
     user_ids: list[str] = []
     observed = []
     until, definitions = min(now, experiment.stopped_at or now), definitions_of(experiment)
@@ -253,14 +250,14 @@ def _observe(
 
 
 def _events_of(user_ids: Sequence[str], values: Iterable[tuple[str, float]]) -> EventValues:
-    """Return the values of events, with the positions of their users."""
+    """Return the values of events, with the indexes of their users."""
     positions = {user_id: position for position, user_id in enumerate(user_ids)}
     owned = [(value, positions[user_id]) for user_id, value in values]
     return EventValues.of([value for value, _ in owned], [owner for _, owner in owned])
 
 
 def _quantiles(share: float, events: EventValues, groups: NDArray[np.intp], number: int) -> list[Quantile]:
-    """Return the quantile of each of this many groups of users."""
+    """Return the quantile of each group of users."""
     return quantiles_of(share, events.grouped(groups, number))
 
 
@@ -321,7 +318,7 @@ def _look(look: Look) -> dict[str, Any]:
 
 
 _DIGITS = 8
-"""So many hexadecimal digits of a hash decide whether a user is drawn."""
+"""The number of hexadecimal digits of a hash that decide whether a user is drawn."""
 _ROWS_AT_ONCE = 10_000
 
 User = tuple[str, datetime, float, float, float, float]
@@ -329,7 +326,7 @@ User = tuple[str, datetime, float, float, float, float]
 
 
 class DrawnUsers:
-    """About `most` of the exposed users, or all if there are no more. `exposed` is the number of all.
+    """About `most` of the exposed users, drawn by a hash of their ids, or all if there are fewer. `exposed` counts all.
 
     Create and use it within `read_consistently`.
     """
@@ -342,7 +339,7 @@ class DrawnUsers:
         self._below = f"{16**_DIGITS * most // self.exposed:0{_DIGITS}x}" if is_drawn else None
 
     def read(self, metric: int) -> Iterator[User]:
-        """Yield the values of each user by a metric, in the order of the exposures."""
+        """Yield each user's values of a metric, in the order of the exposures."""
         cap = read_caps(self._experiment).get(metric, float("inf"))
         columns = ("value", "denominator", "value_before", "denominator_before")
         values = {

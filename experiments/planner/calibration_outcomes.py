@@ -1,6 +1,6 @@
 """The stored outcomes of calibrations, one for each metric.
 
-`calibration` makes them. It loads NumPy and SciPy, so no server imports it.
+They stand apart from `calibration`, which loads NumPy and SciPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.models import Calibration
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOutcome:
-    """The outcome of one metric: the highest share of splits with an error, and whether all are as promised.
+    """The outcome of one metric: the highest share of splits with an error, and whether all shares are as promised.
 
     `rates` are the error rates of differences, lifts, labels and guardrails as JSON.
     """
@@ -30,7 +30,7 @@ class CalibrationOutcome:
 
 
 def store_outcomes(outcomes: Sequence[CalibrationOutcome], environment: Environment, now: datetime) -> None:
-    """Store the outcomes of a calibration. Those of earlier calibrations stay."""
+    """Store the outcomes of a calibration. Earlier ones stay."""
     Calibration.objects.bulk_create(
         Calibration(
             environment=environment,
@@ -47,7 +47,7 @@ def store_outcomes(outcomes: Sequence[CalibrationOutcome], environment: Environm
 
 
 def newest_calibrations(definitions: Sequence[Definition], environment: Environment) -> Mapping[str, Calibration]:
-    """Return the newest calibration with each definition, by metric key, with one query."""
+    """Return the newest calibration of each definition, by metric key, with one query."""
     by_key = {definition.key: definition for definition in definitions}
     calibrations = Calibration.objects.filter(environment=environment, metric__in=by_key).order_by("at", "id")
     return {

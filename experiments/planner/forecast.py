@@ -24,11 +24,10 @@ Users = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class DetectableDay:
-    """The smallest rise, as a share of the baseline, that is found with the users until the end of a day.
+    """The smallest rise, as a share of the baseline, that the users until the end of a day can show.
 
-    It is for the treatment with the fewest users, and None where there are too few users. `users` are
-    all users exposed by then, and `mature_users` those whose windows are over, who alone count.
-    `is_forecast` says that the day lies in the future.
+    It is for the treatment with the fewest users, and None if there are too few users. `users` were exposed by then;
+    `mature_users` are those whose window is over, who alone count. `is_forecast` marks days in the future.
     """
 
     day: date
@@ -48,9 +47,9 @@ def detectable_by_day(
     *,
     maturity_days: int = 0,
 ) -> list[DetectableDay]:
-    """Return every day since the first exposure and, for a running experiment, the next four weeks.
+    """Return each day since the first exposure and, for a running experiment, the next four weeks.
 
-    Users count from `maturity_days` days after their exposure on.
+    Users count from `maturity_days` days after their exposure.
     """
     past = _until_each_day(current, now)
     days = [*past, *_expected(current.experiment, past, users_per_day)]
@@ -64,7 +63,7 @@ def detectable_by_day(
 def _expected(
     experiment: Experiment, past: Sequence[tuple[date, Users]], users_per_day: float | None
 ) -> Iterator[tuple[date, Users]]:
-    """Yield the users that a running experiment will have at the end of each of the next days."""
+    """Yield the users that a running experiment will have at the end of each coming day."""
     if not past or experiment.status != Status.RUNNING or users_per_day is None:
         return
     last, users = past[-1]
@@ -78,7 +77,7 @@ def _expected(
 def _until_each_day(current: CurrentTotals, now: datetime) -> Sequence[tuple[date, Users]]:
     """Return the users exposed until the end of each day since the first exposure.
 
-    The last day is today for a running experiment, otherwise the day of the last exposure.
+    The last day is today for a running experiment, and otherwise that of the last exposure.
     """
     daily = current.exposed
     exposed = sorted({day for of_variant in daily.values() for day in of_variant})
@@ -131,7 +130,7 @@ _BEYOND = 1.4
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The smallest effect that each test can find, as a share of the baseline; None where it finds none."""
+    """The smallest effect that each test can find, as a share of the baseline; None if there is none."""
 
     across: float
     fixed_horizon: float | None
@@ -162,15 +161,12 @@ def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[P
 
 
 def users_shown(planned: int) -> int:
-    """Return the users per variant at the right edge of a curve: somewhat more than the planned users."""
+    """Return the users per variant at the right edge of a curve: somewhat more than planned."""
     return round(_BEYOND * planned)
 
 
 def draw(points: Sequence[Point], effect: float, label: Callable[[float], str]) -> Curve:
-    """Draw the part of the curve up to three times the effect to find.
-
-    `label` formats the numbers at the side.
-    """
+    """Draw the part of the curve up to three times the effect to find. `label` formats the numbers at the side."""
     scale = Scale(0.0, _TIMES_THE_EFFECT * abs(effect))
     return Curve(
         fixed_horizon=_path(scale, [(point.across, point.fixed_horizon) for point in points]),

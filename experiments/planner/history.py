@@ -1,4 +1,4 @@
-"""What is known of a metric before a plan: from this experiment, the newest other one that measured it, or events.
+"""What is known of a metric before a plan, from this experiment, from the newest other one, or from events.
 
 The totals of this experiment are read once, so that the users a day, the history and the forecast of a plan agree.
 """
@@ -40,7 +40,7 @@ from experiments.stats.types import Quantile, Reason, Sums
 
 @dataclass(frozen=True, slots=True)
 class CurrentTotals:
-    """The users of a started experiment with their sums and, by variant, the users exposed on each day.
+    """The users of a started experiment with their sums, and by variant the users exposed on each day.
 
     All are of the same moment, and cover the comparable phases.
     """
@@ -51,7 +51,7 @@ class CurrentTotals:
 
 
 def read_current_totals(experiment: Experiment, now: datetime) -> CurrentTotals | None:
-    """Return the totals with everything that is committed, or None for a draft."""
+    """Return the totals with everything that is committed; None for a draft."""
     if experiment.started_at is None:
         return None
     bring_up_to_date(experiment, now)
@@ -61,9 +61,9 @@ def read_current_totals(experiment: Experiment, now: datetime) -> CurrentTotals 
 
 
 def read_counted_users(experiment: Experiment, now: datetime) -> UserGroup:
-    """Return the users of the comparable phases. For metrics with a window, those count whose window is over.
+    """Return the users of the comparable phases. Metrics with a window count only users whose window is over.
 
-    The experiment must be up to date.
+    The results must be refreshed.
     """
     reading = read_mature(experiment, now, read_caps(experiment))
     windowed = [index for index, definition in enumerate(reading.definitions) if definition.counts_mature_users]
@@ -89,20 +89,19 @@ def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:
 
 
 MIN_USERS = 100
-"""The fewest users of the control for an experiment to serve as history."""
+"""An experiment serves as history if its control has at least this many users."""
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The values of a metric for the users between two moments, in an experiment or in the environment.
+    """The values of a metric for users between two times, in an experiment or in the whole environment.
 
-    `baseline` and `standard_deviation` are those of one user, in an experiment of one user of the
-    control. `baseline` is None if it cannot be planned with, for example because nobody did it.
-    `standard_deviation` is None for rates. `variance_reduction` is the share of the variance that CUPED
-    removed in the experiment; None without an experiment, or where its users had no history. `users`
-    are the users of all variants, in an experiment those of the phases that its results cover. `reach`
-    is the share of all users (0 to 1) that the experiment let in at that time.
+    `baseline` and `standard_deviation` are those of one user; in an experiment, of one user of the control. `baseline`
+    is None if a plan cannot use it, for example because nobody did what the metric counts. `standard_deviation` is None
+    for rates. `variance_reduction` is the share of the variance that CUPED removed; None without an experiment, or
+    without anything before the exposures. `users` are those of all variants, in an experiment those of the covered
+    phases. `reach` is the share of all users (0 to 1) that the experiment let in at that time.
     """
 
     start: datetime
@@ -119,9 +118,9 @@ class History:
         return _pace(self.users, self.start, self.end)
 
     def pace_in(self, experiment: Experiment | None) -> float | None:
-        """Return the users a day of an experiment, scaled to the share of users that it lets in.
+        """Return the users a day, scaled to the share of users that an experiment lets in.
 
-        Without an experiment, the answer is the users a day of this history.
+        Without an experiment, return the users a day of this history.
         """
         if experiment is None:
             return self.users_per_day
@@ -131,10 +130,9 @@ class History:
 def history_of(
     definition: Definition, environment: Environment, now: datetime, current: CurrentTotals | None = None
 ) -> History | None:
-    """Return the history from this experiment, else from the newest of the others, else from events.
+    """Return the history from this experiment, else from the newest other one, else from events; None without users.
 
-    Experiments with few users in the control, or without a usable baseline, are skipped. The answer
-    is None where there are no users.
+    Experiments with few users in the control, or without a usable baseline, are skipped.
     """
     for experiment, users in _measuring(definition, environment, now, current):
         if history := _in_experiment(definition, experiment, users, now):
@@ -167,7 +165,7 @@ def _pace(users: int, start: datetime, end: datetime) -> float:
 def _measuring(
     definition: Definition, environment: Environment, now: datetime, first: CurrentTotals | None
 ) -> Iterator[tuple[Experiment, UserGroup]]:
-    """Yield the started experiments with this very definition of the metric, and their users."""
+    """Yield the started experiments that measure this very definition, with their users."""
     if first is not None and definition in definitions_of(first.experiment):
         yield first.experiment, first.users
     for experiment in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
@@ -181,7 +179,7 @@ def _measuring(
 def _inputs(
     definition: Definition, experiment: Experiment, group: UserGroup, now: datetime
 ) -> Mapping[str, Sums] | Mapping[str, Quantile]:
-    """Return what the statistics take for the metric, by variant. Quantiles that are not stored come from events."""
+    """Return the input of the statistics for the metric, by variant. Quantiles that are not stored come from events."""
     metric_index = definitions_of(experiment).index(definition)
     if definition.type != "quantile":
         return group.sums_of(metric_index)
@@ -191,7 +189,7 @@ def _inputs(
 def _in_experiment(definition: Definition, experiment: Experiment, group: UserGroup, now: datetime) -> History | None:
     """Return the history from an experiment's control; None with few users, or without a usable baseline.
 
-    Users whose window is not over do not count for the baseline, but do for the users a day.
+    Users whose window is open count for the users a day, but not for the baseline.
     """
     sums = _inputs(definition, experiment, group, now)
     control = sums.get(experiment.variant_keys[0])
@@ -226,13 +224,13 @@ def _reduction_in(definition: Definition, sums: Mapping[str, Sums] | Mapping[str
 def reduction_for(history: History, experiment: Experiment | None) -> float:
     """Return the reduction of the variance to expect in an experiment, or in a new one with the default plan.
 
-    It is 0 where nothing is known of it, and where the experiment does not look back.
+    It is 0 if nothing is known, or if the experiment does not look back.
     """
     return (history.variance_reduction or 0.0) if experiment is None or _looks_back(experiment) else 0.0
 
 
 def _looks_back(experiment: Experiment) -> bool:
-    """Return whether CUPED decides: a start registers it, and an experiment from before that does not use it."""
+    """Return whether CUPED decides. A start registers it; an experiment from before that does not use it."""
     if experiment.started_at is None:
         return experiment.lookback_days > 0
     return bool((experiment.registration or {}).get("lookbackDays", 0))
@@ -241,9 +239,8 @@ def _looks_back(experiment: Experiment) -> bool:
 def _mean_and_deviation(definition: Definition, sums: Sums | Quantile) -> tuple[float | None, float | None]:
     """Return the mean and the standard deviation of one user, as in the results.
 
-    That of a quantile is its standard error times the root of the number of users. The deviation of a
-    rate is None. Both are None where they cannot be planned with, because nobody or everybody did it,
-    or all values are equal.
+    For a quantile, the deviation is its standard error times the root of the number of users. For a rate, it is None.
+    Both are None if a plan cannot use them: nobody or everybody did it, or all values are equal.
     """
     sample = summarise(measure_of(definition).kind, sums)
     if isinstance(sample, Reason):
@@ -264,7 +261,7 @@ _VARIANT = "sample"
 
 @dataclass(frozen=True, slots=True)
 class EventSample:
-    """A sample: `users` is the number of all users between `start` and `end`, and `sums` are of the sample."""
+    """The sums of a sample of users. `users` counts all users between `start` and `end`."""
 
     start: datetime
     end: datetime
@@ -273,10 +270,10 @@ class EventSample:
 
 
 def sample_events(definition: Definition, environment: Environment, now: datetime) -> EventSample | None:
-    """Measure up to 10,000 users, drawn by a hash of their ids, whose first event counts as exposure.
+    """Measure up to 10,000 users, drawn by a hash of their ids. Their first event counts as exposure.
 
-    The period has 28 days, or fewer if the events are younger. It ends early enough that the
-    windows of all users have passed. The answer is None where there are no users.
+    The period has 28 days, or fewer if the events are younger. It ends early enough that the windows of all users are
+    over. Return None if there are no users.
     """
     span = definition.delay + (definition.window or ZERO)
     end = now - span

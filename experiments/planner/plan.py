@@ -1,7 +1,6 @@
-"""Planning an experiment: the users and days that an effect needs, and what a running one can find now.
+"""Planning an experiment: the users and days that an effect needs, and what a running experiment can find now.
 
-Values that the question leaves out come from the history of the metric. The formulas are in
-`experiments.stats.planning`.
+Values that the question leaves out come from the history of the metric. The formulas are in `stats.planning`.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ VARIANTS = 2
 class Plan:
     """The answer of the planner.
 
-    `history` is None if nothing is known of the metric. `guardrails` are those of the experiment that
-    the question names. `detectable` is None unless it names a started experiment.
+    `history` is None if nothing is known of the metric. `guardrails` are those of the experiment in the question.
+    `detectable` is None unless that experiment has started.
     """
 
     fixed_horizon: Size
@@ -79,10 +78,7 @@ class Plan:
 
 
 def plan(question: Question, environment: Environment, now: datetime) -> Plan:
-    """Answer a question.
-
-    Raises ValidationFailed `invalid_parameter`; its details have the names of the API's parameters.
-    """
+    """Answer a question. Raises ValidationFailed `invalid_parameter` with the names of the API's parameters."""
     _refuse(check_question(question))
     experiment = _experiment(question, environment)
     definition = _definition(question, experiment)
@@ -119,7 +115,7 @@ def _experiment(question: Question, environment: Environment) -> Experiment | No
 
 
 def _definition(question: Question, experiment: Experiment | None) -> Definition | None:
-    """Return the metric that the question names, or the first goal of the experiment, or its first metric."""
+    """Return the metric of the question, else the first goal of the experiment, else its first metric."""
     if experiment is None:
         return None if question.metric is None else current_definitions([question.metric])[0]
     definitions = {definition.key: definition for definition in definitions_of(experiment)}
@@ -132,7 +128,7 @@ def _definition(question: Question, experiment: Experiment | None) -> Definition
 
 
 def _effect(question: Question, experiment: Experiment | None, definition: Definition | None) -> float:
-    """Return the effect to find: as asked, or else the smallest effect of interest, in the direction that is good."""
+    """Return the effect to find: as asked, else the smallest effect of interest in the good direction."""
     if question.mde is not None:
         return question.mde
     minimum = None if experiment is None else experiment.minimum_effect
@@ -151,7 +147,7 @@ def _assume(
 ) -> tuple[Assumptions, Sequence[Fraction]]:
     """Complete the question from the history, then from defaults. `pace` is the experiment's users a day.
 
-    The answer has the shares of users by variant, too. The tuning size is 0 where it follows from the plan.
+    Also return the shares of users by variant. The tuning size is 0 if it follows from the plan.
     """
     kind = _kind(question, definition)
     baseline, deviation = question.baseline, question.standard_deviation
@@ -182,7 +178,7 @@ def _assume(
 
 
 def _registered_tuning_size(experiment: Experiment | None) -> int:
-    """Return the tuning size of an experiment whose plan decides it already, or 0."""
+    """Return the tuning size of an experiment that has decided it; else 0."""
     if experiment is None:
         return 0
     is_decided = experiment.started_at or experiment.planned_size or experiment.given_tuning_size
@@ -196,7 +192,7 @@ def _reduction(question: Question, experiment: Experiment | None, history: Histo
 
 
 def _tuned(assumptions: Assumptions, shares: Sequence[Fraction]) -> Assumptions:
-    """Tune a plan to its own users: those of the control and one treatment together, at the size that it asks for."""
+    """Tune a plan to its own users: those of the control and one treatment together."""
     if assumptions.tuning_size:
         return assumptions
     baseline, demands, difference = _terms(assumptions)
@@ -206,10 +202,7 @@ def _tuned(assumptions: Assumptions, shares: Sequence[Fraction]) -> Assumptions:
 
 
 def _shares(question: Question, like: Experiment | None) -> Sequence[Fraction]:
-    """Return the share of users of each variant.
-
-    They are those of the experiment `like`, or equal if the question gives a number of variants.
-    """
+    """Return the share of users of each variant: equal if the question says how many there are, else as in `like`."""
     if like is not None and question.variants is None:
         shares = list(variant_shares(like).values())
         if len(shares) >= VARIANTS:
@@ -229,7 +222,7 @@ def _kind(question: Question, definition: Definition | None) -> BaselineKind:
 
 
 def _terms(assumptions: Assumptions) -> tuple[Baseline, Demands, float]:
-    """Return what the formulas take: the baseline, the demands, and the difference of the means to find."""
+    """Return the input of the formulas: the baseline, the demands, and the difference of the means to find."""
     return baseline_of(assumptions), demands_of(assumptions), assumptions.baseline * assumptions.mde
 
 
@@ -245,7 +238,7 @@ def _sizes(assumptions: Assumptions) -> tuple[Size, Size]:
 def _check_size(fixed: int, assumptions: Assumptions) -> None:
     """Refuse a plan that no experiment could carry out.
 
-    An always-valid test needs less than a hundred times the users of a single look, so this bounds its search as well.
+    An always-valid test needs less than a hundred times the users of a single look, so this bounds its search too.
     """
     if fixed > MAX_USERS:
         message = f"Would need more than {MAX_USERS:,} users per variant; send a larger effect."

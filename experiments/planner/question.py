@@ -22,7 +22,7 @@ MIN_USERS_PER_DAY, MAX_USERS_PER_DAY = 0.01, 1e9
 
 
 class BaselineKind(StrEnum):
-    """What is measured: whether something happened (a rate), or how much (a mean)."""
+    """Whether the metric counts if something happened (a rate), or how much (a mean)."""
 
     RATE = "rate"
     MEAN = "mean"
@@ -32,9 +32,8 @@ class BaselineKind(StrEnum):
 class Question:
     """The parameters of a question. None means the value from the metric's history, or the default.
 
-    `mde` is the minimum detectable effect as a share of the baseline: 0.05 is a rise of 5 %. None means
-    the experiment's smallest effect of interest. `variance_reduction` is the share of the variance that
-    CUPED removes.
+    `mde` is the minimum detectable effect as a share of the baseline: 0.05 is a rise of 5 %. None means the
+    experiment's smallest effect of interest. `variance_reduction` is the share of the variance that CUPED removes.
     """
 
     mde: float | None = None
@@ -53,10 +52,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """The values that a plan is computed from. Without `users_per_day` it gives no days.
+    """The values that a plan is computed from. Without `users_per_day` it has no days.
 
-    `variants` is the number of variants with users, and `smallest_share` the share of users of the
-    smallest one. `maturity_days` are the days until the windows of the last users are over.
+    `variants` counts variants with users, and `smallest_share` is the share of users of the smallest one.
+    `maturity_days` is the time until the windows of the last users are over.
     """
 
     kind: BaselineKind
@@ -79,7 +78,7 @@ class Assumptions:
 
 
 def check_question(question: Question) -> Iterator[Detail]:
-    """Yield what is wrong with a question, as far as it does not depend on the metric's history."""
+    """Check a question, as far as it does not depend on the metric's history."""
     if question.mde is not None:
         yield from _check_mde(question.mde)
     elif question.experiment is None:
@@ -96,7 +95,7 @@ def check_question(question: Question) -> Iterator[Detail]:
 
 
 def missing_mde() -> Detail:
-    """Return the refusal of a question without an effect, about an experiment without one or about none."""
+    """Return the refusal of a question without an effect."""
     return Detail("mde", DetailCode.REQUIRED, "Add the smallest effect to find, such as 0.05 for 5 %.")
 
 
@@ -111,7 +110,7 @@ def _check_mde(mde: float) -> Iterator[Detail]:
 def check_measure(
     kind: BaselineKind, baseline: float | None, standard_deviation: float | None, metric: str | None = None
 ) -> Iterator[Detail]:
-    """Yield what is wrong with a baseline and a deviation, from the question or from the history."""
+    """Check a baseline and a deviation, from the question or from the history."""
     if baseline is None:
         unknown = "" if metric is None else "The metric has no past data. "
         message = f"{unknown}Add the value of the control, such as 0.1 where 10 % of users convert."
@@ -135,7 +134,7 @@ def check_measure(
 
 
 def check_effect(kind: BaselineKind, baseline: float, mde: float) -> Iterator[Detail]:
-    """Yield what is wrong with an effect for this baseline."""
+    """Check that an effect leaves a rate below 1."""
     if kind is BaselineKind.RATE and baseline * (1 + mde) >= 1:
         most = 1 / baseline - 1
         message = (

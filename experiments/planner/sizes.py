@@ -1,4 +1,4 @@
-"""The sizes of a plan, and those that guardrails need: users per variant, users of all variants, and days."""
+"""The sizes of a plan and of its guardrails: users per variant, users of all variants, and days."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The users that are needed until each variant has enough.
+    """The users until each variant has enough.
 
-    `days` ends when the windows of the last users are over. It is None where the number of users a day
-    is not known.
+    `days` ends when the windows of the last users are over. It is None if the number of users a day is not known.
     """
 
     users_per_variant: int
@@ -51,9 +50,8 @@ def maturity_days_of(definition: Definition | None) -> int:
 
 
 def tuning_size_for(users_per_variant: int, shares: Sequence[Fraction]) -> int:
-    """Return the tuning size of an experiment that is planned for so many users in its smallest variant.
-
-    `shares` are the shares of users of the variants, the control first.
+    """Return the tuning size of an experiment with this many users in its smallest variant. The control's share comes
+    first.
     """
     planned = ceil(users_per_variant / min(shares))
     variants = [{"weight": share} for share in shares]
@@ -74,14 +72,14 @@ def demands_of(assumptions: Assumptions) -> Demands:
 
 
 MAX_USERS = 10**12
-"""More users per variant than this are none that an experiment could have."""
+"""No experiment could have more users per variant."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardrailPlan:
-    """The users until a guardrail is shown safe, with the required power.
+    """The users until a guardrail is shown safe, with the required power, if there is no difference.
 
-    Both sizes are None where the metric has no past data, or would need more users than there are.
+    Both sizes are None without past data, or if more users would be needed than exist.
     """
 
     definition: Definition

@@ -1,4 +1,4 @@
-"""The whole analysis of an experiment: from the sums over its users to every number of its results."""
+"""The whole analysis of an experiment: from the sums over its users to every figure of its results."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from experiments.stats.verdict import decide, find_harmed
 def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     """Analyse every measure in every variant, check the sample ratio and the guardrails, and decide.
 
-    Every number in the answer is finite; a `Reason` takes the place of a number that cannot be
-    computed. The control must be one of the design's variants. Without `is_exact`, the chances to
-    beat the control in shares are those of the normal distribution, which saves half of the time.
+    All figures in the answer are finite. A `Reason` takes the place of a figure that cannot be computed. The control
+    must be a variant of the design. Without `is_exact`, chances to beat the control in shares come from the normal
+    distribution, which halves the time.
     """
     measures = analyse_measures(inputs, range(len(inputs.measures)), is_exact=is_exact)
     splits = inputs.splits or [Split(stratum.variants, stratum.users) for stratum in inputs.strata]
@@ -48,7 +48,7 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
 
 
 def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
-    """Analyse the measures at these indexes, as `analyse` does: the tests of the others take part in the correction."""
+    """Analyse the measures at these indexes as `analyse` does. The tests of the others take part in the correction."""
     is_fixed, waits = is_fixed_reading(inputs.design.plan), is_unread(inputs.design.plan)
     compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
     corrections = _correct(inputs.design, [compared], primary_index(inputs))
@@ -57,7 +57,7 @@ def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool
 
 
 def _without_labels(analysis: MeasureAnalysis) -> MeasureAnalysis:
-    """Label no row as better or worse, because the verdict will not rest on what it shows before the reading."""
+    """Remove the labels of an unread fixed analysis, because its verdict will not rest on these figures."""
     return replace(analysis, variants=[_unlabelled(variant) for variant in analysis.variants])
 
 
@@ -68,10 +68,9 @@ def _unlabelled(variant: VariantEstimate) -> VariantEstimate:
 
 
 def analyse_parts(parts: Sequence[Inputs]) -> Sequence[Sequence[MeasureAnalysis]]:
-    """Analyse the parts of an experiment's users, such as those with one value of an attribute.
+    """Analyse parts of the users, such as those with one value of an attribute.
 
-    All parts have the same design and measures. The tests are corrected over all parts together, and
-    rest on the always-valid test.
+    All parts have the same design and measures. The tests are always-valid, and corrected over all parts together.
     """
     compared = [[_compare(part, index, is_fixed=False) for index in range(len(part.measures))] for part in parts]
     if not compared:
@@ -86,9 +85,9 @@ def analyse_parts(parts: Sequence[Inputs]) -> Sequence[Sequence[MeasureAnalysis]
 def uncorrected_effects(
     inputs: Inputs, index: int, *, is_adjusted: bool
 ) -> Mapping[str, tuple[Estimate | Reason, Estimate | Reason]]:
-    """Return the difference and the lift of one measure by treatment, with tests not corrected for others.
+    """Return the difference and the lift of a measure by treatment, without correction for other tests.
 
-    The answers are reasons where values are to be adjusted but cannot be.
+    They are reasons if values are to be adjusted but cannot be.
     """
     design = replace(inputs.design, is_adjusted=is_adjusted)
     compared = _compare(replace(inputs, design=design), index, is_fixed=False)
@@ -106,7 +105,7 @@ def uncorrected_effects(
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """One variant and the control: the group in which they are compared, and their comparison."""
+    """A variant and the control: the group in which they are compared, and their contrast."""
 
     group: ComparisonGroup
     arms: Arms
@@ -115,7 +114,7 @@ class _Sides:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One measure, with all variants compared with the control but not yet corrected for one another."""
+    """A measure with each variant compared with the control, before the correction."""
 
     index: int
     measure: Measure
@@ -130,7 +129,7 @@ class _Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Correction:
-    """What the family of a test makes of it: alpha and p-value by kind of test, and the number of tests."""
+    """What the correction makes of a test: alpha and p-value by kind of test, and the number of tests in the family."""
 
     always_valid: tuple[float, float]
     fixed_horizon: tuple[float, float]
@@ -159,7 +158,7 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
 
 
 def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[int]) -> Sequence[int]:
-    """Return the strata in which both variants took part, but one of them has too few users to compare."""
+    """Return the strata in which both variants took part, but one has too few users to compare."""
     left_out = []
     for number, stratum in enumerate(inputs.strata):
         weights = {variant.key: variant.weight for variant in stratum.variants}
@@ -370,7 +369,7 @@ def _choose(compared: _Compared, sides: _Sides, key: str, *, is_exact: bool) -> 
 
 
 def _before(compared: _Compared, key: str) -> Estimate | Reason:
-    """Return the difference from the control before the exposure, where no variant could have an effect."""
+    """Return the difference from the control before the exposure, when no variant could have an effect."""
     arms = compared.variants[key].group.strata.before
     if isinstance(arms, Reason):
         return arms
@@ -381,10 +380,7 @@ def _before(compared: _Compared, key: str) -> Estimate | Reason:
 
 
 def _is_silent(strata: Sequence[Mapping[str, Sums | Quantile]], key: str, control: str) -> bool:
-    """Return whether both variants have users and none of them did what the measure counts.
-
-    Then there can be no harm.
-    """
+    """Return whether both variants have users, of whom none did what the measure counts. Then there can be no harm."""
     both = [[stratum[variant] for stratum in strata if variant in stratum] for variant in (key, control)]
     has_users = all(sum(sums.n for sums in of_variant) > 1 for of_variant in both)
     return has_users and not any(map(any, (map(_has_events, of_variant) for of_variant in both))) and _is_alike(both)

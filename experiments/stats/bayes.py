@@ -15,9 +15,8 @@ TAIL = 1e-30  # probability of the narrower posterior that the integral leaves o
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What choosing the treatment means: `chance_to_beat` (0 to 1) and `expected_loss`.
-
-    The loss is in units of the measure and is 0 or more.
+    """What choosing the treatment means: `chance_to_beat` (0 to 1), and `expected_loss` (0 or more, in units of the
+    measure).
     """
 
     chance_to_beat: float

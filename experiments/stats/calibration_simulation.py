@@ -1,7 +1,7 @@
 """Simulations of guardrails: how often they are called harmed without a difference, and safe at their margin.
 
-The first is an A/A simulation. For the second, the values of all treatments are made worse, so that
-the truth lies exactly at the margin: then "safe" is an error.
+The first is an A/A simulation. The second makes the values of all treatments worse, so that the truth lies exactly at
+the margin: "safe" is then an error.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Statuses = Sequence[Sequence[GuardrailStatus | None]]
 class GuardrailRates:
     """How often a guardrail was judged in one treatment: shares (0 to 1) of the splits, at any of the looks.
 
-    Without a difference, it was called `harmed` and `safe`. With the truth at the margin, it was called
-    `safe_at_margin`; this is None where no values have such a truth, such as rates above 1.
+    `harmed` and `safe` are without a difference. `safe_at_margin` has the truth at the margin; it is None if no values
+    have such a truth, such as rates above 1.
     """
 
     measure: str
@@ -48,7 +48,7 @@ def simulate_guardrails(
     seed: int,
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> list[GuardrailRates]:
-    """Split the users `rounds` times by random numbers, and judge the guardrails `looks` times at each split.
+    """Split the users at random `rounds` times, and judge the guardrails `looks` times at each split.
 
     `on_progress` is called with 1 after each split. The same seed gives the same splits.
     """
@@ -114,8 +114,8 @@ def _share(found: Flags) -> float:
 def at_margin(observed: Observed, is_treated: Flags, random: np.random.Generator) -> Observed | None:
     """Return the values with those of treated users made worse by exactly the margin, on average over all users.
 
-    Rates lose or gain converted users at random. Other values are multiplied for a relative margin, and
-    shifted for an absolute one. The answer is None where no values have such a mean.
+    Rates lose or gain converted users at random. Other values are multiplied for a relative margin, and shifted for an
+    absolute one. Return None if no values have such a mean.
     """
     mean = _mean(observed)
     margin = observed.measure.margin or DEFAULT_MARGIN

@@ -1,7 +1,7 @@
-"""The geometry of charts, computed from the numbers alone. Colours and fonts are left to templates.
+"""The geometry of charts, from the numbers alone. Templates choose colours and fonts.
 
-Positions are percentages of a drawing, from its left or its top edge. So a drawing can be as wide as
-the page allows while its text keeps its size.
+Positions are percentages of a drawing, from its left or its top edge. So a drawing can be as wide as the page allows
+while its text keeps its size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEPS = (5.0, 2.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An estimate within an interval, which may be wide. A side without a bound is None.
+    """An estimate within an interval. A side without a bound is None.
 
     `mark` is a value to compare the interval with, such as the margin of a guardrail.
     """
@@ -44,7 +44,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The range of numbers that a drawing shows; it always includes zero."""
+    """The range of numbers that a drawing shows. It always includes zero."""
 
     low: float
     high: float
@@ -72,8 +72,8 @@ class Scale:
 def scale_for(ranges: Sequence[Range | None], *, least: float = -math.inf) -> Scale:
     """Return a scale that shows zero, every estimate and mark, and as much of every interval as is legible.
 
-    The interval of a few users may be a hundred times as wide as the others. All intervals are cut at
-    five times the reach of the narrowest. An open side ends at the edge, which is not below `least`.
+    The interval of a few users may be a hundred times as wide as the others, so intervals are cut at five times the
+    reach of the narrowest. An open side ends at the edge, which is not below `least`.
     """
     intervals = [interval for interval in ranges if interval is not None]
     if not intervals:
@@ -93,7 +93,7 @@ def _or_edge(bound: float | None, edge: float) -> float:
 def _with_room(low: float, high: float, share: float, least: float) -> Scale:
     """Return a scale from `low` to `high`, widened at both ends by a share of its range.
 
-    Unless there is something to show below `least`, only the margin of a drawing is there.
+    Below `least`, there is only a margin unless there is something to show.
     """
     if high - low < _TINY:
         return Scale(-1.0, 1.0)
@@ -103,7 +103,7 @@ def _with_room(low: float, high: float, share: float, least: float) -> Scale:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A number beside a chart, and its position."""
+    """A number beside a chart."""
 
     label: str
     position: float
@@ -111,9 +111,9 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An interval as a line that begins at `start` and is `length` long, with its estimate as a point.
+    """An interval as a line from `start` that is `length` long, with its estimate as a point.
 
-    An end is cut where the interval goes on beyond the drawing, and open where it has no end.
+    An end is cut if the interval goes on beyond the drawing, and open if it has no end.
     """
 
     start: float
@@ -132,7 +132,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlot:
-    """Intervals below one another on one scale; a bar is None where there is nothing to draw."""
+    """Intervals below one another on one scale. A bar is None if there is nothing to draw."""
 
     zero: float
     ticks: Sequence[Tick]
@@ -140,14 +140,14 @@ class IntervalPlot:
 
     @property
     def is_drawn(self) -> bool:
-        """Return whether there is any bar; without one, the scale means nothing."""
+        """Return whether there is a bar. Without one, the scale means nothing."""
         return any(self.bars)
 
 
 def plot_intervals(
     ranges: Sequence[Range | None], label: Callable[[float], str], *, least: float = -math.inf
 ) -> IntervalPlot:
-    """Return one bar for each range. `label` formats the numbers below the chart.
+    """Return a bar for each range. `label` formats the numbers below the chart.
 
     `least` is the lowest number that makes sense, such as a lift of -100 %.
     """
@@ -177,11 +177,10 @@ def _bar(scale: Scale, interval: Range) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One quantity from day to day, as SVG paths.
+    """A quantity from day to day, as SVG paths in a square of 100 by 100, which the page stretches.
 
-    `line` goes through its estimates and `band` covers its intervals. The paths are drawn in a square
-    of 100 by 100, which the page stretches. They break at days without a value. `column` is the width
-    of one day.
+    `line` goes through the estimates and `band` covers the intervals. Both break at days without a value. `column` is
+    the width of a day.
     """
 
     line: str
@@ -205,10 +204,9 @@ def plot_series(
     is_last_best: bool = True,
     least: float = -math.inf,
 ) -> SeriesPlot:
-    """Return one series for each sequence of days. `label` formats the numbers at the side.
+    """Return a series for each sequence of days. `label` formats the numbers at the side.
 
-    `is_last_best` says that the last day is known best, so the scale is made for it. `least` is the lowest number that
-    makes sense, such as a lift of -100 %.
+    With `is_last_best`, the last day is known best, so the scale is made for it. `least` is as in `plot_intervals`.
     """
     if is_last_best:
         scale = _scale_for_days(days, least)

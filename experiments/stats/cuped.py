@@ -38,8 +38,8 @@ NOT_FOR_QUANTILES = Reason(ReasonCode.NOT_FOR_QUANTILES, "CUPED does not adjust 
 class AdjustedStratum:
     """The adjusted samples by variant key.
 
-    The mean of x over all variants is an estimate as well: `shared` is the squared error that it adds
-    to the mean of every variant alike. Differences do not contain it.
+    The mean of x over all variants is an estimate too. `shared` is the squared error that it adds to the mean of every
+    variant alike. Differences do not contain it.
     """
 
     samples: Mapping[str, Sample]
@@ -78,10 +78,10 @@ def adjust(kind: Kind, strata: Sequence[Mapping[str, Sums | Quantile]]) -> Adjus
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """The users of one variant in one stratum: the means, and the centred sums of squares and products.
+    """The users of a variant in a stratum: means, and centred sums of squares and products.
 
-    `before` is the mean of x, minus that of all variants in the stratum. `magnitude` returns the size
-    of the sums for a θ, which rounding is measured by.
+    `before` is the mean of x, minus that of all variants in the stratum. `magnitude` returns the size of the sums for a
+    θ, against which rounding is measured.
     """
 
     n: int

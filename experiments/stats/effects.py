@@ -26,8 +26,8 @@ OPEN = Reason(
 class Contrast:
     """Two variants, the difference of their means in units of the measure, and its standard error.
 
-    `shared` is a squared error that both means have alike (see `cuped.AdjustedStratum`). The p-values
-    are not adjusted for other tests.
+    `shared` is a squared error that both means share (see `cuped.AdjustedStratum`). The p-values are not adjusted for
+    other tests.
     """
 
     treatment: Sample
@@ -46,7 +46,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How one test is shown: its alpha, its p-value, and the half-width of its interval in standard errors."""
+    """The alpha and p-value of a test, and the half-width of its interval in standard errors."""
 
     alpha: float
     p_value: float
@@ -55,14 +55,14 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The levels of the two tests of one row of the results."""
+    """The levels of the two tests of a row of the results."""
 
     always_valid: Level
     fixed_horizon: Level
 
 
 def contrast(treatment: Sample, control: Sample, design: Design, shared: float = 0.0) -> Contrast | Reason:
-    """Compare two variants. The answer is a reason where the comparison cannot be tested."""
+    """Compare two variants. Return a reason if the comparison cannot be tested."""
     if min(treatment.n, control.n) < 2:
         return ONE_USER
     if unknown := treatment.unknown or control.unknown:
@@ -86,7 +86,7 @@ def contrast(treatment: Sample, control: Sample, design: Design, shared: float =
 
 
 def always_valid_level(compared: Contrast, design: Design, corrected: tuple[float, float] | None = None) -> Level:
-    """Return the level of the always-valid test. `corrected` are its alpha and its adjusted p-value."""
+    """Return the level of the always-valid test. `corrected` are its alpha and adjusted p-value."""
     alpha, p = corrected or (design.alpha, compared.always_valid_p)
     return Level(alpha, p, _always_valid_width(compared.users, design.tuning_size, design.alpha, alpha))
 
@@ -98,7 +98,7 @@ def _always_valid_width(users: int, tuning_size: float, tuning_alpha: float, alp
 
 
 def fixed_horizon_level(compared: Contrast, design: Design, corrected: tuple[float, float] | None = None) -> Level:
-    """Return the level of the fixed-horizon test. `corrected` are its alpha and its adjusted p-value."""
+    """Return the level of the fixed-horizon test. `corrected` are its alpha and adjusted p-value."""
     alpha, p = corrected or (design.alpha, compared.fixed_horizon_p)
     return Level(alpha, p, float(fixed_horizon.half_width(1.0, compared.freedom, alpha)))
 
@@ -119,8 +119,7 @@ def difference(compared: Contrast, levels: Levels) -> Estimate | Reason:
 def lift(compared: Contrast, levels: Levels, of_difference: Estimate, *, is_non_negative: bool) -> Estimate | Reason:
     """Return the difference as a share of the control's mean: 0.1 is 10 % more.
 
-    The divisor is the absolute value of the mean, so that an increase stays positive where the mean
-    is negative.
+    The divisor is the absolute value of the mean, so that an increase stays positive if the mean is negative.
     """
     mean, size = compared.control.mean, abs(compared.control.mean)
     if _is_zero(compared.control) or (is_non_negative and mean < 0):
@@ -162,7 +161,7 @@ def _test_of_lift(
 
 
 def _in_agreement(bounds: fieller.Bounds, sign: int) -> fieller.Bounds:
-    """Return the bounds on the same side of 0 as the difference, where rounding put one beside it."""
+    """Move bounds that rounding put across 0 to the side of the difference."""
     lower, upper = bounds
     if sign > 0 and lower is not None:
         lower = max(lower, sys.float_info.min)
@@ -176,7 +175,7 @@ def _in_agreement(bounds: fieller.Bounds, sign: int) -> fieller.Bounds:
 def _is_zero(sample: Sample) -> bool:
     """Return whether the mean is 0, or so small that rounding of its sum may account for it.
 
-    Rounding may account for |Σy| up to n ε √(n Σy²). Such a small mean adds nothing to Σy², which is
-    then n times the variance.
+    Rounding may account for |Σy| up to n ε √(n Σy²). Such a small mean adds nothing to Σy², which is then n times the
+    variance.
     """
     return abs(sample.mean) <= sample.n * sys.float_info.epsilon * math.sqrt(sample.variance)

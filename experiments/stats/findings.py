@@ -42,7 +42,7 @@ _FINDINGS: Mapping[Label, tuple[ReasonCode, str]] = {
 
 
 def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> Reason:
-    """Return the finding of the first goal for one treatment."""
+    """Return the finding of the first goal for a treatment."""
     code, words = _FINDINGS[comparison.label]
     if isinstance(comparison.difference, Reason):
         return Reason(code, _incomparable(inputs, measure, key, comparison.difference))
@@ -102,7 +102,7 @@ def _needed(measure: Measure, guardrail: Guardrail, control: str, key: str) -> s
 
 
 def describe_remaining(plan: Plan) -> Reason | None:
-    """Say how long the shortest run still lasts, if it is not over."""
+    """Say how long the shortest run still lasts; None once it is over."""
     if plan.remaining <= timedelta(0):
         return None
     left = format_count(math.ceil(plan.remaining / _DAY), "day")
@@ -111,14 +111,14 @@ def describe_remaining(plan: Plan) -> Reason | None:
 
 @dataclass(frozen=True, slots=True)
 class SizeFinding:
-    """Whether the planned size is reached, in words as well."""
+    """Whether the planned size is reached, and a sentence about it."""
 
     is_reached: bool
     reason: Reason
 
 
 def describe_size(inputs: Inputs, primary: int) -> SizeFinding | None:
-    """Compare the users that count for the primary metric with the planned size; None where none was planned."""
+    """Compare the users that count for the primary metric with the planned size; None without a planned size."""
     plan, users = inputs.design.plan, sum(counted_users(inputs, primary).values())
     if plan.size is None:
         return None
@@ -135,7 +135,7 @@ def describe_size(inputs: Inputs, primary: int) -> SizeFinding | None:
 
 
 def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
-    """Yield a warning for each comparison without the users of some strata, because there are too few of them."""
+    """Yield a warning for each comparison that leaves out strata with too few users."""
     control = inputs.design.control
     for index, analysis in enumerate(measures):
         for key, left_out in analysis.left_out.items():
@@ -153,7 +153,7 @@ def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterat
 
 
 def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
-    """Yield a warning for each measure that differed before the exposure already."""
+    """Yield a warning for each measure that differed before the exposure."""
     for analysis in measures:
         for key, before in analysis.before.items():
             if isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS:
@@ -165,7 +165,7 @@ def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator
 
 
 def find_flag_off(design: Design) -> Iterator[Reason]:
-    """Yield a warning if the flag that shows users their variants is off, or was off at the end."""
+    """Yield a warning if the flag that shows the variants is off, or was off at the end."""
     off = design.flag_off
     if off is None:
         return

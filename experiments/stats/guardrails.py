@@ -65,14 +65,14 @@ def judge(measure: Measure, sides: GuardrailSides, comparison: Comparison, desig
 
 
 def gain(measure: Measure, amount: float) -> float:
-    """Return a difference with the sign changed if a decrease is good."""
+    """Return a difference so that above 0 is good."""
     return -amount if measure.is_decrease_good else amount
 
 
 def certain_change(sides: GuardrailSides, cause: Reason) -> float | None:
-    """Return the difference from the control where all users of a variant have the same value.
+    """Return the difference from the control if all users of a variant have the same value.
 
-    The answer is None where the difference is missing for another `cause`.
+    Return None if the difference is missing for another `cause`.
     """
     treatment, control = sides.treatment, sides.control
     if cause.code != ReasonCode.NO_VARIANCE or isinstance(treatment, Reason) or isinstance(control, Reason):
@@ -84,7 +84,7 @@ def certain_change(sides: GuardrailSides, cause: Reason) -> float | None:
 
 
 def _both_forms(margin: Margin, control: Sample | Reason) -> Margin:
-    """Return the margin with both of its forms, where the control's value is known."""
+    """Return the margin in both forms, if the control's value is known."""
     if isinstance(control, Reason):
         return margin
     size = abs(control.mean)
@@ -125,8 +125,8 @@ def _is_safe(measure: Measure, comparison: Comparison, difference: Estimate) -> 
 def _users_needed(measure: Measure, compared: Contrast, comparison: Comparison, design: Design) -> int | None:
     """Return the further users after which the guardrail would be safe if there were no difference.
 
-    Without a difference, both variants have the mean and the variance of all their users. The
-    half-width of the interval is inverted for the distance to the margin.
+    Without a difference, both variants have the mean and the variance of all their users. The half-width of the
+    interval is inverted for the distance to the margin.
     """
     treatment, control, users = compared.treatment, compared.control, compared.users
     mean = treatment.n / users * treatment.mean + control.n / users * control.mean
@@ -158,7 +158,7 @@ def comparison_width(compared: Contrast, comparison: Comparison, design: Design)
 
 
 def _first(users: int, suffices: Callable[[int], bool]) -> int | None:
-    """Return the smallest number of users that suffices, which is at least `users`; None for far too many."""
+    """Return the smallest number of users that suffices, which is at least `users`; None if it is far too large."""
     if suffices(users):
         return users
     low, high = users, 2 * users

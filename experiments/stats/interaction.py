@@ -14,10 +14,10 @@ ONE_PART = Reason(ReasonCode.TOO_FEW_USERS, "Fewer than two parts of the users h
 
 
 def interaction(differences: Iterable[Estimate | Reason]) -> float | Reason:
-    """Return the p-value of Cochran's Q over the differences of one treatment in several parts of the users.
+    """Return the p-value of Cochran's Q over the differences of a treatment in several parts of the users.
 
-    Parts without a difference are left out. The test is for one look alone. Source: Cochran 1954,
-    "The Combination of Estimates from Different Experiments", Biometrics 10:101.
+    Parts without a difference are left out. The test is for a single look. Source: Cochran 1954, "The Combination of
+    Estimates from Different Experiments", Biometrics 10:101.
     """
     pairs = [
         (part.estimate, part.standard_error)

@@ -1,7 +1,4 @@
-"""Confidence intervals of one variant's own value.
-
-This module loads SciPy, which servers import only when results are read.
-"""
+"""Confidence intervals of a variant's own value. Servers load SciPy, and so this module, only to read results."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def student(mean: float, standard_error: float, freedom: float, alpha: float) ->
 def normal_share(share: float, standard_error: float, alpha: float) -> Interval:
     """Return the 1 - alpha interval of a share that is not a plain count of users, cut at 0 and 1.
 
-    The estimate itself may lie outside, where it is adjusted; the interval reaches up to it then.
+    An adjusted estimate may lie outside of 0 to 1. The interval then reaches up to it.
     """
     half = _normal_quantile(alpha) * standard_error
     return Interval(min(share, max(0.0, share - half)), max(share, min(1.0, share + half)))

@@ -1,4 +1,4 @@
-"""What the correction for the winner's curse is given, and what it returns. It loads no NumPy."""
+"""The input and the output of the correction for the winner's curse. It loads no NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import NormalDist
 Z_95 = NormalDist().inv_cdf(0.975)
 """The quantile of the normal distribution at 97.5 %: half of a 95 % interval, in standard errors."""
 MIN_EFFECTS = 3
-"""From fewer effects of finished experiments nothing can be learned about how large true effects are."""
+"""With fewer finished experiments, nothing can be learned about the size of true effects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ def adjust(p_values: Sequence[float], correction: Correction) -> Sequence[float]
 def alphas(p_values: Sequence[float], correction: Correction, alpha: float) -> Sequence[float]:
     """Return the level of each test's interval, as an alpha.
 
-    With it, an interval excludes 0 exactly where the adjusted p-value is below alpha. Holm's i-th
-    smallest p-value of m has alpha / (m - i + 1); those that are not rejected share the level at
-    which the first of them failed. Of R that Benjamini-Hochberg rejects, each has alpha R / m, and the
-    others alpha (R + 1) / m (Benjamini & Yekutieli 2005, JASA 100:71, for the rejected ones).
+    With this level, an interval excludes 0 exactly if the adjusted p-value is below alpha. Under Holm, the i-th
+    smallest of m p-values gets alpha / (m - i + 1). Tests that are not rejected share the level at which the first of
+    them failed. Under Benjamini-Hochberg with R rejections, rejected tests get alpha R / m and the others alpha (R + 1)
+    / m (Benjamini & Yekutieli 2005, JASA 100:71, for the rejected ones).
     """
     total, adjusted = len(p_values), adjust(p_values, correction)
     rejected = sum(p < alpha for p in adjusted)

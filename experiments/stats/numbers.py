@@ -1,4 +1,4 @@
-"""Numbers in words, as the pages of the admin show them. Pure."""
+"""Numbers in words, as the admin shows them. Pure."""
 
 from __future__ import annotations
 

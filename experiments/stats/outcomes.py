@@ -11,11 +11,10 @@ from experiments.stats.types import Estimate, Reason, VariantEstimate
 
 @dataclass(frozen=True, slots=True)
 class MeasureAnalysis:
-    """One measure in every variant; the variants are in the order of the design.
+    """One measure in every variant, in the order of the design.
 
-    `before` has, for each treatment, the difference from the control before the exposure. `left_out`
-    has the indexes of the strata in which a treatment and the control both took part, but one of them
-    has too few users to compare.
+    `before` has each treatment's difference from the control before the exposure. `left_out` has the indexes of the
+    strata in which a treatment and the control took part, but one of them has too few users to compare.
     """
 
     key: str
@@ -26,7 +25,7 @@ class MeasureAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class SampleRatio:
-    """The check for a sample ratio mismatch (SRM). `expected` are the users by variant key by the weights."""
+    """The check for a sample ratio mismatch (SRM). `expected` are the users by variant key that the weights give."""
 
     expected: Mapping[str, float]
     chi_square_p: float
@@ -47,7 +46,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`variant` is the one to ship, and None for every other decision."""
+    """What to do. `variant` is the one to ship, and None for every other decision."""
 
     decision: Decision
     variant: str | None
@@ -56,10 +55,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The results of one analysis.
+    """The results of an analysis.
 
-    `measures` are in the order of the inputs. `harmed` has, for each treatment, the keys of the
-    guardrails that it harms.
+    `measures` are in the order of the inputs. `harmed` has the guardrails that each treatment harms, by key.
     """
 
     measures: Sequence[MeasureAnalysis]

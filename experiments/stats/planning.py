@@ -1,7 +1,7 @@
 """How many users an experiment needs, and how small an effect its users can show.
 
-Everything is about one treatment and the control. Effects are differences of their means, and
-guardrails are tested against their margins, as the results do.
+Everything is about one treatment and the control. Effects are differences of their means. Guardrails are tested against
+their margins, as in the results.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ class Baseline:
         return self.standard_deviation is None
 
     def variance(self, difference: float = 0.0) -> float:
-        """Return the variance of one user whose mean differs from the control's by `difference`.
-
-        It is what CUPED leaves of it.
-        """
+        """Return the variance of a user whose mean differs from the control's by `difference`, after CUPED."""
         return (1 - self.reduction) * self.raw_variance(difference)
 
     def raw_variance(self, difference: float = 0.0) -> float:
@@ -91,9 +88,9 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest rise of the mean that each test finds with the given power, in units of the measure.
+    """The smallest rise of the mean that each test finds with the required power, in units of the measure.
 
-    None where not even the largest possible rise is found.
+    It is None if not even the largest possible rise is found.
     """
 
     fixed_horizon: float | None
@@ -116,20 +113,19 @@ def fixed_horizon_users(baseline: Baseline, difference: float, demands: Demands)
 def always_valid_users(baseline: Baseline, difference: float, demands: Demands) -> int:
     """Return the users per variant at which the always-valid test finds a difference of the means.
 
-    `difference` is in units of the measure and not 0. The answer is the smallest n for which the
-    half-width of the always-valid interval plus a margin of z(power) standard errors is within the
-    difference. At n users per variant the interval excludes 0 with that power, as the means of so
-    many users are normal. The chance that it has excluded 0 at some earlier look is at least as
-    large, and mostly it does so earlier.
+    `difference` is in units of the measure and not 0. The answer is the smallest n at which the half-width of the
+    interval plus z(power) standard errors is within the difference. At n users per variant, the interval then excludes
+    0 with that power, because the means of so many users are normal. The chance that it has done so at an earlier look
+    is at least as large, and mostly it does.
     """
     return tuned_users(baseline, difference, demands, lambda _: demands.tuning_size)
 
 
 def tuned_users(baseline: Baseline, difference: float, demands: Demands, tuning_size: Callable[[int], float]) -> int:
-    """Return the same users per variant where the tuning size follows from them, as it does from a plan.
+    """Return the same users per variant if the tuning size follows from them, as it does from a plan.
 
-    `tuning_size` returns it for a number of users per variant, with which it may not fall. Tuned to the
-    users of both variants, a test takes 2.4 times the users of a single look to be as wide.
+    `tuning_size` returns it for a number of users per variant. It must not fall as users grow. Tuned to the users of
+    both variants, a test takes 2.4 times the users of a single look.
     """
     spread = baseline.variance() + baseline.variance(difference)
 
@@ -145,11 +141,11 @@ def fixed_horizon_users_to_be_safe(
 ) -> int:
     """Return the users per variant at which a single look shows a guardrail safe, if there is no difference.
 
-    It does so with the given power. `smallest_share` is that of the smallest variant among all users.
-    Source: for an absolute margin, the non-inferiority formula for normal means (Julious, Statistics in
-    Medicine 23, 2004, 1921-1986). For a relative one, that of Hauschke, Kieser, Diletti & Burke
-    (Statistics in Medicine 18, 1999, 93-105) for the ratio of two means by Fieller's theorem. Both
-    with Guenther's z²/4 for the t-distribution. The tests are one side of two-sided intervals.
+    It does so with the required power. `smallest_share` is the share of users of the smallest variant. Source: for an
+    absolute margin, the non-inferiority formula for normal means (Julious, Statistics in Medicine 23, 2004, 1921-1986).
+    For a relative margin, that of Hauschke, Kieser, Diletti & Burke (Statistics in Medicine 18, 1999, 93-105) for the
+    ratio of two means by Fieller's theorem. Both with Guenther's z²/4 for the t-distribution. The tests are one side of
+    two-sided intervals.
     """
     demands = replace(demands, treatments=1)
     errors = sqrt(_squared_error_at_margin(baseline, tolerance, smallest_share)) / tolerance.distance(baseline.mean)
@@ -167,10 +163,10 @@ def always_valid_users_to_be_safe(
 
 
 def _squared_error_at_margin(baseline: Baseline, tolerance: Tolerance, smallest_share: float) -> float:
-    """Return the squared error of what is tested at the margin, for one user per variant.
+    """Return the squared error of the tested quantity at the margin, for one user per variant.
 
-    This is the treatment's mean less `ratio` times the control's. The last term is the error of the mean
-    over all users before their exposure, which CUPED subtracts from both.
+    The quantity is the treatment's mean less `ratio` times the control's. The last term is the error of the mean over
+    all users before their exposure, which CUPED subtracts from both.
     """
     ratio = tolerance.ratio(baseline.mean)
     removed = baseline.reduction * baseline.raw_variance()
@@ -178,7 +174,7 @@ def _squared_error_at_margin(baseline: Baseline, tolerance: Tolerance, smallest_
 
 
 def detectable(baseline: Baseline, control_users: float, treatment_users: float, demands: Demands) -> Detectable:
-    """Return the smallest effects that so many users can show: the inverse of the two functions above."""
+    """Return the smallest effects that these users can show: the inverse of the functions above."""
     if min(control_users, treatment_users) < MIN_USERS:
         return Detectable(None, None)
     harmonic = 2 / (1 / control_users + 1 / treatment_users)
@@ -192,11 +188,10 @@ def detectable(baseline: Baseline, control_users: float, treatment_users: float,
 
 
 def _rise(baseline: Baseline, errors: float, control_users: float, treatment_users: float) -> float | None:
-    """Return the rise that equals `errors` standard errors.
+    """Return the rise that equals `errors` standard errors; None if the rate would reach 1.
 
-    The standard error of a rate depends on the rise. The function therefore solves
-    rise² = errors² (v / control_users + v(rise) / treatment_users), where v(rise) is the variance
-    after the rise. The answer is None where the rate would reach 1.
+    The standard error of a rate depends on the rise. So this solves rise² = errors² (v / control_users + v(rise) /
+    treatment_users), with the variance v(rise) after the rise.
     """
     at_once = errors**2 * baseline.variance() * (1 / control_users + 1 / treatment_users)
     if not baseline.is_rate:
@@ -230,7 +225,7 @@ def _quantile(probability: float) -> float:
 
 
 def _first(suffices: Callable[[int], bool]) -> int:
-    """Return the smallest number of users that suffices. Every greater number must suffice as well."""
+    """Return the smallest number of users that suffices. Every greater number must suffice too."""
     high = MIN_USERS
     while not suffices(high):
         high *= 2

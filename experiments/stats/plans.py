@@ -10,14 +10,14 @@ from experiments.stats.types import Design, Inputs, Plan, Weight
 
 
 def planned_users(design: Design) -> Mapping[str, int]:
-    """Return the planned number of users of each variant that gets users; none without a planned size."""
+    """Return the planned users of each variant that gets users; empty without a planned size."""
     return {} if design.plan.size is None else split_size(design.plan.size, design.plan.variants or design.variants)
 
 
 def split_size(size: int, variants: Sequence[Weight]) -> Mapping[str, int]:
-    """Return each variant's part of a number of users, rounded up, for the variants that get users.
+    """Return each variant's part of a number of users, rounded up, for variants that get users.
 
-    Weights are the decimals as which they are written: with floats, 60 % of 1,000 users would be 601.
+    Weights are taken as written in decimal: with floats, 60 % of 1,000 users would be 601.
     """
     weights = {variant.key: Fraction(str(variant.weight)) for variant in variants if variant.weight}
     total = sum(weights.values())
@@ -25,7 +25,7 @@ def split_size(size: int, variants: Sequence[Weight]) -> Mapping[str, int]:
 
 
 def counted_users(inputs: Inputs, measure: int) -> Mapping[str, int]:
-    """Return the users that a measure counts, by variant key: those who are mature for it."""
+    """Return the users that a measure counts, by variant key."""
     return {
         variant.key: sum(
             stratum.sums[measure][variant.key].n for stratum in inputs.strata if variant.key in stratum.sums[measure]
@@ -40,7 +40,7 @@ def primary_index(inputs: Inputs) -> int | None:
 
 
 def is_unread(plan: Plan) -> bool:
-    """Return whether the results wait for the one reading of a fixed analysis, which nothing before it decides."""
+    """Return whether the results wait for the one reading of a fixed analysis."""
     return plan.analysis == "fixed" and not plan.is_read
 
 

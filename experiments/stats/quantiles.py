@@ -1,19 +1,18 @@
 """Quantiles of the values of events, with standard errors that count users as clusters of events.
 
-Many events may have the same value: counts, whole seconds, prices. A plain quantile then stands still
-while the share of events below it changes, and jumps from one value to the next, so that no standard
-error describes it. Here the events of a value are spread evenly around it, at most half of the way to
-the nearest value of any compared group. The quantile of the spread values moves whenever that share
-does, and lies within this reach of the plain one, between the smallest and the greatest value.
+Many events may have the same value: counts, whole seconds, prices. A plain quantile stands still while the share of
+events below it changes, and then jumps to the next value, so that no standard error describes it. Here, the events of a
+value are spread evenly around it, at most half of the way to the nearest value of any compared group. The quantile of
+the spread values moves whenever the share does. It is within this reach of the plain one, and between the smallest and
+the greatest value.
 
-The share of events below the quantile has a standard error sigma by the delta method over users. The
-quantiles at p - z sigma and p + z sigma are its ends, and the farther end is z standard errors away.
-Where values have a gap near the quantile, the two distances differ, and only the farther one tells.
-Simulated over twenty looks, with ties and gaps of many kinds, the always-valid test then finds a
-difference between equal groups in fewer than 5 % of cases.
+The share of events below the quantile has a standard error sigma by the delta method over users. The quantiles at p - z
+sigma and p + z sigma are the ends of an interval. The farther end is taken to be z standard errors away, because the
+distances differ if values have a gap near the quantile. Simulated over twenty looks, with ties and gaps of many kinds,
+the always-valid test then finds a difference between equal groups in fewer than 5 % of cases.
 
-The computation asks for few facts about the events of each group (`Groups`), so that a database which
-counts them need not hand out the values of all events. `EventValues` answers from values in memory.
+The computation asks for few facts about the events of each group (`Groups`). So a database can count events without
+handing out all values. `EventValues` answers from values in memory.
 
 Source: Liu, Sun, Varshney & Xu 2019, "Large-scale online experimentation with quantile metrics".
 """
@@ -33,9 +32,9 @@ from experiments.stats.lifts import Z_95
 from experiments.stats.types import Quantile
 
 MIN_EVENTS = 10
-"""The fewest events of different users on each side of a quantile whose error can be estimated."""
+"""An error can be estimated only with this many events of different users on each side of the quantile."""
 ROUNDING = 1e-12
-"""Values that are nearer to each other than this, as a share of the value, are the same."""
+"""Values that differ by less than this share are the same."""
 
 Numbers = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -43,11 +42,11 @@ Positions = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """The events of one group that have one value, which is spread from `lower` to `upper`.
+    """The events of a group that have one value, which is spread from `lower` to `upper`.
 
-    `before` is the number of the group's events with a smaller value, and `until` of these and those of the value.
-    `least` is the smallest value that counts as the same: values that may differ by rounding alone, such as 0.3 and
-    0.1 + 0.2, are one value, namely the greatest of them.
+    `before` is the number of the group's events with a smaller value; `until` includes those of the value. Values that
+    may differ by rounding only, such as 0.3 and 0.1 + 0.2, are one value: the greatest of them. `least` is the
+    smallest.
     """
 
     before: int
@@ -60,7 +59,7 @@ class Tie:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Sums over the users of a group, of whom one has `n` events, `b` before a tie and `t` within it."""
+    """Sums over the users of a group. A user has `n` events, `b` before a tie and `t` within it."""
 
     bb: int
     bt: int
@@ -69,14 +68,14 @@ class Products:
     tn: int
 
     def squares(self, part: Fraction, p: Fraction, alike: int) -> Fraction:
-        """Return the sum of (b + part t - p n)^2, where the squares of n add up to `alike`."""
+        """Return Σ (b + part t - p n)². `alike` is Σ n²."""
         of_below = self.bb + 2 * part * self.bt + part * part * self.tt
         return of_below - 2 * p * (self.bn + part * self.tn) + p * p * alike
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The numbers of users and of events of a group; `alike` is the sum of the squares of the events of each user."""
+    """The numbers of users and of events of a group. `alike` sums the squared numbers of events of each user."""
 
     users: int
     events: int = 0
@@ -84,7 +83,7 @@ class Size:
 
 
 class Groups(Protocol):
-    """Groups of users, by their positions in `sizes`. Values are spread alike in all groups that are compared."""
+    """Groups of users, by their index in `sizes`. Values are spread alike in all groups that are compared."""
 
     @property
     def sizes(self) -> Sequence[Size]: ...
@@ -103,7 +102,7 @@ class Groups(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A rank within a tie: `part` is the share of the tie's events that lies below it."""
+    """A rank within a tie. `part` is the share of the tie's events below it."""
 
     tie: Tie
     part: Fraction
@@ -113,7 +112,7 @@ class _Place:
         return cls(tie, (rank - tie.before) / (tie.until - tie.before))
 
     def is_whole(self, size: Size) -> bool:
-        """Return whether all events of the group are alike, so that there is nothing to spread or to estimate."""
+        """Return whether all events of the group are in the tie, so that there is nothing to spread or to estimate."""
         return self.tie.until - self.tie.before >= size.events
 
     def value_in(self, size: Size) -> float:
@@ -125,7 +124,7 @@ class _Place:
 
 
 def find_quantiles(share: float, groups: Groups) -> list[Quantile]:
-    """Return the quantile of each group; `share` is that of the events below it."""
+    """Return the quantile of each group. `share` is the share of events below it."""
     p, sizes = Fraction(str(share)), groups.sizes
     places = _find_places(p, groups)
     spread = {group: place for group, place in places.items() if not place.is_whole(sizes[group])}
@@ -174,24 +173,23 @@ def _errors(p: Fraction, groups: Groups, places: Mapping[int, _Place]) -> Mappin
 
 @dataclass(frozen=True, slots=True)
 class EventValues:
-    """The values of events in ascending order, and the number of the user of each event."""
+    """The values of events in ascending order, and the index of the user of each event."""
 
     values: Numbers
     owners: Positions
 
     @classmethod
     def of(cls, values: Sequence[float] | Numbers, owners: Sequence[int] | Positions) -> EventValues:
-        """Take the values in any order."""
+        """Sort values that are in any order."""
         of_events = np.asarray(values, float)
         order = np.argsort(of_events, kind="stable")
         return cls(of_events[order], np.asarray(owners, np.intp)[order])
 
     def chosen(self, is_chosen: NDArray[np.bool_]) -> EventValues:
-        """Return some of the events."""
         return EventValues(self.values[is_chosen], self.owners[is_chosen])
 
     def grouped(self, groups: Positions, number: int) -> list[tuple[int, EventValues]]:
-        """Return the users and their events in each of this many groups.
+        """Return the number of users and the events of each group.
 
         `groups` has the group of each user, from 0, or -1 for users who are in none.
         """

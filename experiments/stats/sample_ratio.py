@@ -1,6 +1,6 @@
-"""The check for a sample ratio mismatch (SRM): whether the variants got the users that their weights say.
+"""The check for a sample ratio mismatch (SRM): whether users are split by the weights.
 
-The users of variants with a mismatch are not comparable.
+If not, the variants cannot be compared.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user has been exposed yet.")
 def check(variants: Sequence[Weight], users: Mapping[str, int]) -> SampleRatio | Reason:
     """Compare the users by variant key with the weights, at least one of which is above 0.
 
-    A mismatch is an always-valid p-value below 0.001. Any user of a variant with weight 0 is a
-    mismatch.
+    A mismatch is an always-valid p-value below 0.001. Any user of a variant with weight 0 is a mismatch.
     """
     return check_phases([Split(variants, users)])
 
@@ -58,7 +57,7 @@ def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """The evidence of one phase against its weights; infinite if a variant of weight 0 has users."""
+    """The evidence of a phase against its weights. It is infinite if a variant of weight 0 has users."""
 
     expected: Mapping[str, float]
     log_e_value: float

@@ -28,9 +28,9 @@ NO_ERROR = Reason(
 class Sample:
     """The number of users `n`, the estimate of the variant (`mean`), and the variance of one user.
 
-    The variance divides by n - 1 and is 0 for a single user. For a ratio, it is the variance of the
-    linearised ratio, and for a quantile n times the squared error. `freedom` are the degrees of
-    freedom of the variance. `unknown` says why there is no variance to compare with, if there is none.
+    The variance divides by n - 1 and is 0 for a single user. For a ratio, it is that of the linearised ratio, and for a
+    quantile n times the squared error. `freedom` has its degrees of freedom. `unknown` says why there is no variance to
+    compare with, if there is none.
     """
 
     n: int
@@ -101,15 +101,14 @@ def combine(strata: Sequence[tuple[float, Sample]]) -> Sample | Reason:
 
 
 def centred(n: int, total: float, squares: float) -> float:
-    """Return Σ(v - mean)² from Σv and Σv²; 0 where rounding may account for it, as for equal users."""
+    """Return Σ(v - mean)² from Σv and Σv²; 0 if rounding may account for it, as for equal users."""
     return without_rounding(squares - total / n * total, n, squares)
 
 
 def without_rounding(value: float, n: int, magnitude: float) -> float:
-    """Return `value`, a difference of sums of n numbers, or 0 where rounding may account for it.
+    """Return `value`, a difference of sums of n numbers, or 0 if rounding may account for it.
 
-    `magnitude` is the size of the sums. The answer is infinite where the sums are too large to
-    subtract.
+    `magnitude` is the size of the sums. Return infinity if the sums are too large to subtract.
     """
     if not math.isfinite(magnitude):
         return math.inf

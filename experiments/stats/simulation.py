@@ -1,8 +1,7 @@
 """A/A simulation: split users at random many times, and count how often the tests find a difference.
 
-No split changes anything for the users, so every difference that a test finds is a false positive.
-Each split uses the same code as a real experiment: the published hash, the sums over users, and the
-whole analysis of the results.
+No split changes anything for the users, so every difference that a test finds is a false positive. Splits use the code
+of real experiments: the published hash, the sums over users, and the whole analysis.
 """
 
 from __future__ import annotations
@@ -22,24 +21,22 @@ from flags.engine.bucketing import bucket, split_bounds
 
 Numbers = NDArray[np.float64]
 Detections = NDArray[np.bool_]
-"""Whether a test finds a difference, in the shape (split, look, test).
-
-The tests are the always-valid and the fixed-horizon one, in this order.
+"""Whether a test finds a difference, by split, look and test. The always-valid test comes first, then the fixed-horizon
+one.
 """
 BySums = Mapping[str, Sums | Quantile]
 Quantiles = Callable[[NDArray[np.intp], int], Sequence[Quantile]]
-"""Returns the quantile of each of some groups. It takes each user's group, from 0, or -1 for none, and their number."""
+"""Returns the quantile of each group, from the group of each user (from 0, or -1 for none) and the number of groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The values of one measure: y, d, x and e as in `Sums`, one number for each user, in their order.
+    """The values of a measure: y, d, x and e as in `Sums`, a number for each user, in their order.
 
-    `mature` is 1 for the users who count, and 0 for those whose window is not over; without it all count.
-    The values of users who do not count are 0.
+    `mature` is 1 for users who count, and 0 for users whose window is open, whose values are 0. Without it, all count.
 
-    For a quantile, `quantiles` returns it for groups of users, and y says how many events each user has.
-    The other values are not read then.
+    For a quantile, `quantiles` returns it for groups of users, and y is the number of events of each user. The other
+    values are not read.
     """
 
     measure: Measure
@@ -57,11 +54,11 @@ class Observed:
 
     @property
     def has_history(self) -> bool:
-        """Return whether CUPED can be tried: only if some user was active before."""
+        """Return whether CUPED can be tried: if a user was active before the exposure."""
         return self.measure.kind != "quantile" and bool((self.e if self.measure.kind == "ratio" else self.x).any())
 
     def products(self) -> Iterator[tuple[str, Numbers]]:
-        """Yield the values that the tests need sums of, with the name of each sum in `Sums`."""
+        """Yield the values that the tests need sums of, by their names in `Sums`."""
         y, d, x, e = self.y, self.d, self.x, self.e
         yield from {"y": y, "yy": y * y, "x": x, "xx": x * x, "xy": x * y}.items()
         if self.measure.kind == "ratio":
@@ -78,7 +75,7 @@ class Population:
     observed: Sequence[Observed]
 
     def seen_at(self, looks: int) -> list[int]:
-        """Return how many users each look sees: equal steps, up to all users at the last look."""
+        """Return how many users each look sees: equal steps, up to all users."""
         return [-(-len(self.user_ids) * look // looks) for look in range(1, looks + 1)]
 
 
@@ -93,7 +90,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The share of splits (0 to 1) in which a test has found a difference at this look or an earlier one."""
+    """The share of splits (0 to 1) in which a test has found a difference by this look."""
 
     users: int
     always_valid: float
@@ -102,11 +99,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRates:
-    """The error rates of one comparison over the `splits` that can be tested at the last look.
+    """The error rates of a comparison over the `splits` that can be tested at the last look.
 
-    `looks` are those of the difference, and `lifts` those of the lift. No test is corrected for the
-    others here. The coverages are the shares (0 to 1) of these splits in which the last interval of
-    the difference contains 0.
+    `looks` are of the difference, and `lifts` of the lift. No test is corrected for the others. The coverages are the
+    shares (0 to 1) of these splits in which the last interval of the difference contains 0.
     """
 
     comparison: Comparison
@@ -119,11 +115,10 @@ class ErrorRates:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The share of splits (0 to 1) in which the results were wrong by a look: at it, or at an earlier one.
+    """The share of splits (0 to 1) in which the results were wrong by a look.
 
-    `primary` and `others` are the labels of the two families of goals: at least one treatment better or
-    worse, after the correction. `guardrails` are guardrails that were called harmed, and `shipped` and
-    `rejected` the verdicts to ship a treatment, or none.
+    `primary` and `others` are the two families of goals: at least one treatment was labelled better or worse, after the
+    correction. `guardrails` were called harmed. `shipped` and `rejected` are verdicts to ship a treatment, or none.
     """
 
     users: int
@@ -138,8 +133,8 @@ class Labels:
 class Simulation:
     """The outcome of a simulation.
 
-    `untested` are the comparisons that no split can test, for example because all users are equal.
-    `sample_ratio` is the share of splits in which the check finds a sample ratio mismatch (p < 0.001).
+    `untested` are comparisons that no split can test, for example because all users are equal. `sample_ratio` is the
+    share of splits with a sample ratio mismatch (p < 0.001).
     """
 
     errors: Sequence[ErrorRates]
@@ -159,8 +154,8 @@ def simulate(
 ) -> Simulation:
     """Split the users `rounds` times, and look `looks` times at each split (at most once per user).
 
-    The same seed gives the same splits. `on_progress` is called with 1 after each of them. If the
-    design is adjusted, the comparisons with CUPED are those that the labels rest on.
+    The same seed gives the same splits. `on_progress` is called with 1 after each. If the design is adjusted, the
+    labels rest on the comparisons with CUPED.
     """
     salts = random.Random(seed)  # noqa: S311 (no secret)
     detections, tested, mismatched, labelled = [], [], [], []
@@ -191,10 +186,9 @@ def simulate(
 
 
 def split(population: Population, design: Design, *, salt: str, looks: int) -> list[list[BySums]]:
-    """Assign each user by the hash with this salt, and return the sums that each look sees.
+    """Assign users by the hash with this salt, and return the sums that each look sees.
 
-    The outer list has one entry for each look, the inner one a mapping for each measure, with the
-    sums by variant key.
+    The outer list is by look, the inner one by measure, and the mapping by variant key.
     """
     buckets = [bucket(f"{salt}:variant", user_id) for user_id in population.user_ids]
     variants = np.searchsorted(split_bounds(variant.weight for variant in design.variants), buckets, side="right")
@@ -206,7 +200,7 @@ def sums_at(
 ) -> list[list[BySums]]:
     """Return the sums that each look sees. `variants` has the index of each user's variant in the design.
 
-    `seen_at` has the number of users at each look, all users at the last.
+    `seen_at` has the number of users at each look, and all users at the last.
     """
     keys, looks = [variant.key for variant in design.variants], len(seen_at)
     first_look = np.searchsorted(seen_at, np.arange(len(variants)), side="right")
@@ -243,7 +237,7 @@ def sums_at(
 
 
 def inputs_of(measures: Sequence[Measure], design: Design, sums: Sequence[BySums]) -> Inputs:
-    """Return what an analysis reads at one look. `sums` has one mapping for each measure."""
+    """Return the input of an analysis at one look. `sums` is by measure."""
     users = {key: of_variant.n for key, of_variant in sums[0].items()}
     return Inputs(design, measures, [Stratum(design.variants, users, sums)], users)
 
@@ -253,7 +247,7 @@ def estimates(
 ) -> list[tuple[Estimate | Reason, Estimate | Reason]]:
     """Return the difference and the lift of each of the `comparisons` at one look, not corrected for others.
 
-    `sums` has one mapping for each measure, with the sums by variant key.
+    `sums` is by measure and variant key.
     """
     inputs = inputs_of([observed.measure for observed in population.observed], design, sums)
     return [
@@ -265,7 +259,7 @@ def estimates(
 
 
 def comparisons(population: Population, design: Design) -> list[Comparison]:
-    """Return the comparison of every measure and treatment, and one with CUPED where it can be tried."""
+    """Return the comparison of every measure and treatment, and one with CUPED if it can be tried."""
     return [
         Comparison(observed.measure.key, variant.key, is_cuped)
         for observed in population.observed
@@ -300,7 +294,7 @@ def _finds_mismatch(analysis: Analysis) -> tuple[bool, bool]:
 
 
 def _labels(measures: Sequence[Measure], analysis: Analysis) -> list[bool]:
-    """Return whether the results of one look are wrong, in the order of the fields of `Labels`."""
+    """Return whether the results of a look are wrong, in the order of `Labels`."""
     labelled = [
         any(variant.comparison and variant.comparison.label != "unclear" for variant in measure.variants)
         for measure in analysis.measures

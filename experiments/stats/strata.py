@@ -1,10 +1,10 @@
 """Users who were assigned by different weights: each variant's mean is combined over the strata.
 
-A treatment is compared with the control in the strata in which both have at least two users. The
-treatments that have these strata in common are a group, which is analysed with the control as if there
-were no other users. A stratum has the weight of its users among all users of the group. So the mix of
-strata is the same in both variants of a comparison, and a difference between the times of the strata is
-no effect. A treatment that is added later has a group of its own, and changes nothing in the others.
+A treatment is compared with the control in the strata in which both have at least two users. Treatments with the same
+strata form a group, which is analysed with the control as if there were no other users. A stratum has the weight of its
+users among all users of the group. So both variants of a comparison have the same mix of strata, and a difference
+between the times of the strata is no effect. A treatment that is added later has a group of its own and changes nothing
+in the others.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ NO_HISTORY = cuped.NO_HISTORY
 
 @dataclass(frozen=True, slots=True)
 class Arms:
-    """The samples of one measure by variant key, and the squared error that all means share.
+    """The samples of a measure by variant key, and the squared error that all means share.
 
-    `sums` are those behind the samples where these are plain sums, and None where they are adjusted or
-    combined from several strata.
+    `sums` are the sums behind plain samples, and None for samples that are adjusted or combined from several strata.
     """
 
     samples: Mapping[str, Sample | Reason]
@@ -43,7 +42,7 @@ class Arms:
 
 @dataclass(frozen=True)
 class Strata:
-    """One measure in the strata that are compared."""
+    """A measure in the strata that are compared."""
 
     measure: Measure
     strata: Sequence[BySums]
@@ -59,7 +58,7 @@ class Strata:
 
     @cached_property
     def before(self) -> Arms | Reason:
-        """Return the same before the exposure, where users have a history."""
+        """Return the samples before the exposure, if users have a history."""
         if self.measure.kind == "quantile":
             return cuped.NOT_FOR_QUANTILES
         if not any(_history(sums).yy or _history(sums).dd for stratum in self.strata for sums in stratum.values()):
@@ -80,7 +79,7 @@ class Strata:
 
     @cached_property
     def adjusted(self) -> Arms | None:
-        """Return the adjusted samples, or None where they cannot be adjusted."""
+        """Return the adjusted samples; None if they cannot be adjusted."""
         if isinstance(self.adjustment, Reason):
             return None
         strata = self.adjustment.strata
@@ -117,7 +116,7 @@ def _combine(parts: Sequence[tuple[float, Sample | Reason]]) -> Sample | Reason:
 
 
 def _history(sums: Sums | Quantile) -> Sums:
-    """Return the sums as they were before the exposure."""
+    """Return the sums from before the exposure."""
     if isinstance(sums, Quantile):
         return NOBODY
     return Sums(n=sums.n, y=sums.x, yy=sums.xx, d=sums.e, dd=sums.ee, yd=sums.xe)
@@ -125,20 +124,20 @@ def _history(sums: Sums | Quantile) -> Sums:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonGroup:
-    """The control and the treatments that are compared with it in the same strata, which have these indexes."""
+    """The control and the treatments that are compared with it in the same strata, by index."""
 
     indexes: tuple[int, ...]
     strata: Strata
 
     def users(self, key: str) -> int:
-        """Return the number of users of a variant who count in the strata of the group."""
+        """Return the number of users of a variant who count in these strata."""
         return sum(stratum[key].n for stratum in self.strata.strata if key in stratum)
 
 
 def group_variants(
     measure: Measure, strata: Sequence[BySums], control: str, treatments: Sequence[str]
 ) -> Mapping[str, ComparisonGroup]:
-    """Return the group of each variant. The control's is the one with the most of its users, or the first of them."""
+    """Return the group of each variant. The control's is the one with the most of its users."""
     compared_in = {key: usable(strata, (control, key)) for key in treatments}
     groups = {}
     for indexes in dict.fromkeys(compared_in.values()):
@@ -154,7 +153,7 @@ def group_variants(
 def usable(strata: Sequence[BySums], keys: Collection[str]) -> tuple[int, ...]:
     """Return the indexes of the strata with at least two users in each of the variants.
 
-    A single stratum is always usable: whatever is missing there is missing altogether.
+    A single stratum is always usable: what is missing there is missing altogether.
     """
     if len(strata) == 1:
         return (0,)

@@ -1,6 +1,6 @@
-"""The input of the statistics (sums over users) and their output (estimates, or the reasons why there are none).
+"""The input of the statistics (sums over users) and their output (estimates, or reasons why there are none).
 
-Every number in these types is finite. A `Reason` takes the place of a number that cannot be computed.
+Every number is finite. A `Reason` takes the place of a number that cannot be computed.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A quantile of `events` of `n` users; the square of its standard error is 0 where that cannot be estimated.
+    """A quantile of `events` of `n` users. `squared_error` is 0 if it cannot be estimated.
 
-    Where it is not known, there is no value, whether there were events or not.
+    If it is not `is_known`, there is no value, even if there were events.
     """
 
     n: int = 0
@@ -78,11 +78,10 @@ class Margin:
 class Measure:
     """A metric as the statistics see it.
 
-    `kind` is "share" (y is 0 or 1), "mean" (of y over users), "ratio" (Σy / Σd) or "quantile".
-    `is_post_hoc` marks a metric that was added after the start, when there was already something to
-    see. Such a metric decides nothing, and the p-values of other metrics are not adjusted for it.
-    `margin` is that of a guardrail: None stands for 10 %. `is_non_negative` says that no user can
-    have a value below 0. `counts_mature_users` says that the sums leave out users whose window is open.
+    `kind` is "share" (y is 0 or 1), "mean" (of y over users), "ratio" (Σy / Σd) or "quantile". `is_post_hoc` marks a
+    metric that was added after the start, when there was already something to see. It decides nothing, and the p-values
+    of other metrics are not adjusted for it. `margin` is that of a guardrail; None stands for 10 %. `is_non_negative`
+    rules out values below 0. With `counts_mature_users`, the sums leave out users whose window is open.
     """
 
     key: str
@@ -117,11 +116,10 @@ class Weight:
 class Plan:
     """What was registered at the start.
 
-    `size` is the planned number of users in all variants together. `minimum_effect` is the smallest
-    lift of interest. With the "fixed" analysis, the results are read once, when every variant has its
-    planned number of users, and `is_read` says that these are the results of that reading. `remaining`
-    is the time until the shortest run is over, or 0 or less. `variants` have the weights of the start;
-    where it is empty, those of the design are in force.
+    `size` is the planned number of users in all variants together, and `minimum_effect` the smallest lift of interest.
+    The "fixed" analysis reads the results once, when every variant has its planned users; `is_read` says that these are
+    those results. `remaining` is the time until the shortest run is over, or 0 or less. `variants` have the weights of
+    the start; if they are empty, the design's weights hold.
     """
 
     size: int | None = None
@@ -134,7 +132,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class FlagOff:
-    """The flag that shows users their variants has been off since a moment, `until` the one of the results."""
+    """The flag that shows users their variants has been off since a time. `until` is the time of the results."""
 
     key: str
     since: datetime
@@ -149,9 +147,9 @@ class FlagOff:
 class Design:
     """The variants of an experiment and the settings of its tests.
 
-    `tuning_size` is the number of users, in the two compared variants together, at which
-    always-valid intervals are narrowest. `is_adjusted` says whether CUPED was registered, so that the
-    adjusted values decide. `flag_off` is None if the flag is on, or if there is none.
+    `tuning_size` is the number of users, in both compared variants together, at which always-valid intervals are
+    narrowest. `is_adjusted` says that CUPED was registered, so that adjusted values decide. `flag_off` is None if the
+    flag is on, or if there is none.
     """
 
     variants: Sequence[Weight]
@@ -177,9 +175,8 @@ class Split:
 class Stratum:
     """The users who were assigned by the same weights: all exposed users, by variant key.
 
-    `sums` has one mapping for each measure, in the order of the measures, with the sums by variant
-    key. These may be of fewer users: only of those who are mature for the measure. A variant that is
-    missing from a mapping has no users. `phases` are the numbers of the phases with these weights.
+    `sums` has a mapping for each measure, by variant key. It may have fewer users: those who are mature for the
+    measure. A variant that is missing has no users. `phases` are the numbers of the phases with these weights.
     """
 
     variants: Sequence[Weight]
@@ -198,9 +195,9 @@ def name_phases(phases: Sequence[int]) -> str:
 class Inputs:
     """Everything that an analysis reads.
 
-    `strata` has one stratum for each split of weights, and at least one. `users` are all exposed
-    users by variant key, and `in_several_variants` is the number of those who were seen in several variants.
-    `splits` are the users of each phase; where it is empty, those of the strata are checked.
+    `strata` has a stratum for each split of weights, and at least one. `users` are all exposed users by variant key,
+    and `in_several_variants` of them were seen in several variants. `splits` are the users of each phase; if it is
+    empty, those of the strata are checked.
     """
 
     design: Design
@@ -245,7 +242,7 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code for programs and a `message` for people, which is a whole sentence."""
+    """A code for programs, and a whole sentence for people."""
 
     code: ReasonCode
     message: str
@@ -259,11 +256,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """The interval and the p-value of one two-sided test.
+    """The interval and the p-value of a two-sided test.
 
-    `level` is the confidence of the interval: 0.95, or more where the correction for several tests
-    demands it. `p_value` is adjusted by the same correction. So the interval excludes 0 exactly where
-    the p-value is below alpha. A side without a bound is None, and `open` says why.
+    `level` is the confidence of the interval: 0.95, or more if the correction for several tests demands it. `p_value`
+    is adjusted by the same correction, so the interval excludes 0 exactly if the p-value is below alpha. A side without
+    a bound is None, and `open` says why.
     """
 
     lower: float | None
@@ -274,7 +271,7 @@ class Test:
 
     @property
     def sign(self) -> int:
-        """Return 1 where the whole interval is above 0, -1 where it is below, and 0 otherwise."""
+        """Return 1 if the whole interval is above 0, -1 if it is below, and 0 otherwise."""
         if self.lower is not None and self.lower > 0:
             return 1
         return -1 if self.upper is not None and self.upper < 0 else 0
@@ -284,8 +281,7 @@ class Test:
 class Estimate:
     """An estimate with two tests. A lift has no standard error: its tests are those of the difference.
 
-    `always_valid` holds at every look. `fixed_horizon` holds only for a single look, at a moment
-    that was chosen beforehand.
+    `always_valid` holds at every look, `fixed_horizon` only for a single look at a time that was chosen beforehand.
     """
 
     estimate: float
@@ -296,10 +292,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Cuped:
-    """How values are adjusted for history: `theta` and `variance_reduction` (0 to 1).
-
-    Both are over all variants of a group together (see `strata`).
-    """
+    """How values are adjusted for history, over all variants of a group. `variance_reduction` is a share (0 to 1)."""
 
     theta: float
     variance_reduction: float
@@ -307,11 +300,10 @@ class Cuped:
 
 @dataclass(frozen=True, slots=True)
 class SingleLook:
-    """What holds for one look alone, at a moment that was chosen beforehand.
+    """What holds for a single look only, at a time that was chosen beforehand.
 
-    `chance_to_beat` (0 to 1) is the probability that the treatment is better, in the direction that
-    is good. `expected_loss` is the average cost of choosing the treatment, in units of the measure.
-    The two tests are not corrected for other tests.
+    `chance_to_beat` (0 to 1) is the probability that the treatment is better, in the good direction. `expected_loss` is
+    the average cost of choosing the treatment, in units of the measure. The tests are not corrected for other tests.
     """
 
     chance_to_beat: float | Reason
@@ -322,13 +314,12 @@ class SingleLook:
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """What is known of a guardrail in one treatment.
+    """What is known of a guardrail in a treatment.
 
-    It is "safe" if the whole interval is better than the margin, "harmed" if it is not safe and the
-    whole interval is worse than the control, "silent" if there is no event, and "undecided" otherwise.
-    `margin` has both of its forms where the control's value is known. `users_needed` are the further
-    users, of control and treatment together, after which it would be safe if there were no difference.
-    It is 0 where there are enough of them already, and None where it cannot be computed.
+    It is "safe" if the whole interval is better than the margin, "harmed" if it is not safe and the whole interval is
+    worse than the control, "silent" if there is no event, and "undecided" otherwise. `margin` has both forms if the
+    control's value is known. `users_needed` are the further users, of control and treatment together, after which it
+    would be safe without a difference: 0 if there are enough, and None if that cannot be computed.
     """
 
     status: GuardrailStatus
@@ -340,8 +331,8 @@ class Guardrail:
 class Basis:
     """What a comparison rests on: the strata, by index, in which both variants have at least two users.
 
-    `phases` are the numbers of their phases, and `users` those of the treatment in them. `control` is
-    the control in these strata alone: the difference and the lift are those from its value.
+    `phases` are the numbers of their phases, and `users` the treatment's users in them. `control` is the control in
+    these strata only. The difference and the lift are from its value.
     """
 
     strata: Sequence[int]
@@ -354,12 +345,11 @@ class Basis:
 class Comparison:
     """A treatment compared with the control. Everything but `single_look` comes from one test.
 
-    `difference` is in units of the measure. `lift` is the difference as a share of the control's
-    value: 0.1 is 10 % more. `label` says what their intervals show; it is "unread" in a fixed analysis
-    that has not had its one reading. `family` is the number of tests
-    that the row is corrected for, itself included; it is None for guardrails, for post-hoc metrics,
-    and where there is no difference. `unadjusted_p` is the p-value before this correction.
-    `is_fixed` says that the fixed-horizon test decides, in place of the always-valid one.
+    `difference` is in units of the measure, and `lift` a share of the control's value: 0.1 is 10 % more. `label` says
+    what their intervals show; it is "unread" in a fixed analysis before its one reading. `family` is the number of
+    tests that the row is corrected for, itself included. It is None for guardrails, for post-hoc metrics, and without a
+    difference. `unadjusted_p` is the p-value before this correction. With `is_fixed`, the fixed-horizon test decides in
+    place of the always-valid one.
     """
 
     basis: Basis
@@ -374,18 +364,17 @@ class Comparison:
     is_fixed: bool = False
 
     def deciding(self, estimate: Estimate) -> Test:
-        """Return the test that label and verdict rest on; the always-valid one where they wait for a reading."""
+        """Return the test that label and verdict rest on; the always-valid one while they wait for a reading."""
         return estimate.fixed_horizon if self.is_fixed else estimate.always_valid
 
 
 @dataclass(frozen=True, slots=True)
 class VariantEstimate:
-    """One measure in one variant of `n` users who count.
+    """A measure in a variant with `n` users who count.
 
-    Value and interval come from the strata of its comparison; those of the control from the comparison
-    with the most of its users. Where `value` or `interval` is None, `reason` says why. `comparison` is
-    None for the control. If the value is adjusted, `raw` is the same without adjustment, at the level
-    0.95.
+    Value and interval come from the strata of its comparison; those of the control from the comparison with the most of
+    its users. If `value` or `interval` is None, `reason` says why. `comparison` is None for the control. `raw` is the
+    same without adjustment, at the level 0.95; None if values are not adjusted.
     """
 
     key: str

@@ -1,9 +1,9 @@
-"""Finding ranks among the values of very many events by counting alone.
+"""Finding ranks among very many values of events by counting alone.
 
-A cell has the events between two values. At first, one cell has all events of all groups. A cell in which
-a rank falls is split into parts of the same width, which somebody who has the events counts, until the
-cell has a single value. Its neighbours are then known, too: the greatest value of the cell before it, and
-the smallest of the one after it. Each split separates at least two values, so that this ends.
+A cell has the events between two values. At first, one cell has all events. A cell in which a rank falls is split into
+parts of the same width, whose events are counted, until it has a single value. The values next to it are then known
+too: the greatest of the cell before it, and the smallest of the cell after it. Each split separates at least two
+values, so this ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from experiments.stats.quantiles import ROUNDING, Tie
 
 @dataclass(frozen=True, slots=True)
 class CellEvents:
-    """Some events of one group: their number, and their smallest and greatest value."""
+    """Some events of a group: their number, and their smallest and greatest value."""
 
     number: int
     least: float
@@ -28,7 +28,7 @@ class CellEvents:
 
 
 Cell = Mapping[int, CellEvents]
-"""The events of a cell by group, of the groups that have any."""
+"""The events of a cell by group, for groups that have any."""
 
 CellBounds = tuple[float, float]
 """The smallest and the greatest value of all events of a cell."""
@@ -41,10 +41,7 @@ The smallest and the greatest value of an interval must be in different cells.
 
 
 class Cells:
-    """The cells of some groups.
-
-    `compared` has the groups whose values are spread alike, each group once.
-    """
+    """The cells of some groups. `compared` has the groups whose values are spread alike, each group once."""
 
     def __init__(self, whole: Cell, compared: Sequence[Sequence[int]], split: CountCells) -> None:
         self._cells, self._split = [whole], split
@@ -71,7 +68,7 @@ def _interval(cell: Cell) -> CellBounds:
 
 
 class _View:
-    """The cells that have events of the groups which are compared."""
+    """The cells that have events of groups which are compared."""
 
     def __init__(self, cells: Sequence[Cell], groups: Sequence[int]) -> None:
         own = [(index, [cell[group] for group in groups if group in cell]) for index, cell in enumerate(cells)]
@@ -84,7 +81,7 @@ class _View:
         }
 
     def find(self, group: int, rank: Fraction) -> Tie | set[int]:
-        """Return the tie in which a rank falls, or the places of the cells that must be split first."""
+        """Return the tie in which a rank falls, or the indexes of the cells to split first."""
         until = self._until[group]
         start = min(bisect_left(until, max(ceil(rank), 1)), len(until) - 1)
         chain = [*reversed([*self._alike(start, -1)]), start, *self._alike(start, 1)]
@@ -111,7 +108,7 @@ class _View:
         return greatest - least > ROUNDING * min(abs(least), abs(greatest))
 
     def _alike(self, start: int, step: int) -> Iterator[int]:
-        """Yield the cells next to this one, in one direction, whose values may differ from it by rounding alone."""
+        """Yield the cells next to this one, in one direction, whose values may differ from it by rounding only."""
         end = len(self._places) if step > 0 else -1
         return takewhile(lambda index: self._touches(index - step, index), range(start + step, end, step))
 

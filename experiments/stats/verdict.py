@@ -59,7 +59,7 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
 
 
 def find_harmed(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Mapping[str, Sequence[str]]:
-    """Return the keys of the guardrails that each treatment harms, by treatment key, for any verdict."""
+    """Return the guardrails that each treatment harms, by key, whatever the verdict."""
     treatments = [variant.key for variant in inputs.design.variants if variant.key != inputs.design.control]
     return {
         key: [
@@ -141,7 +141,7 @@ def _missing_for_reading(inputs: Inputs, primary: int) -> Iterator[Reason]:
 
 
 def _shortages(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) -> Iterator[Reason]:
-    """Yield a reason for each variant that is too small to judge, by the users whom its comparison rests on."""
+    """Yield a reason for each variant that is too small to judge, by the users of its comparison."""
     comparisons, control = _comparisons(measures[primary]), inputs.design.control
     found: dict[Reason, None] = {}
     for key in (variant.key for variant in inputs.design.variants if variant.weight and variant.key in comparisons):
@@ -176,11 +176,10 @@ def _shortage(inputs: Inputs, primary: int, key: str, other: str, indexes: Seque
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The judgement of one treatment.
+    """The judgement of a treatment.
 
-    `gain` is its difference in the first goal, above 0 where the difference is good. `objections` are
-    the guardrails that it harms, and those that are not shown safe. `is_within_minimum` says that the
-    interval of the lift is within the smallest effect of interest on both sides.
+    `gain` is its difference in the first goal; above 0 is good. `objections` are guardrails that it harms, or that are
+    not shown safe. `is_within_minimum` says that the interval of the lift is within the smallest effect of interest.
     """
 
     variant: str
@@ -235,7 +234,6 @@ def _is_within_minimum(inputs: Inputs, comparison: Comparison) -> bool:
 
 
 def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -> Iterator[Reason]:
-    """Yield the guardrails that object to one treatment."""
     for measure, analysis in _guardrails(inputs, measures):
         variants = {variant.key: variant for variant in analysis.variants}
         if objection := describe_guardrail(inputs, measure, variants[key], _comparisons(analysis)[key]):

@@ -1,23 +1,23 @@
 """The correction for the winner's curse: what is left of the effects of finished experiments, on average.
 
-Variants are shipped because their measured effect is large. A measured effect is the true one plus chance, so those
-that were chosen are too large on average, and the more so the fewer users they had. The correction learns from all
-finished experiments of a metric how large true effects are, and moves each measured effect towards their average. An
-experiment with few users moves further. What it returns does not depend on which effects were chosen, nor on when the
+Variants are shipped because their measured effect is large. A measured effect is the true effect plus chance. So the
+effects of shipped variants are too large on average, the more so the fewer users they had. The correction learns from
+all finished experiments of a metric how large true effects are, and moves each measured effect towards their average.
+Experiments with few users move further. The answer does not depend on which effects were chosen, nor on when the
 experiments were stopped, as long as all finished ones are counted.
 
 The model, for effect i with the measured value x_i and its standard error s_i, both of ln(1 + lift):
 
-    x_i ~ Normal(theta_i, s_i)      theta_i ~ Normal(mu, tau)      mu ~ flat      tau ~ half-Cauchy(SCALE)
+x_i ~ Normal(theta_i, s_i) theta_i ~ Normal(mu, tau) mu ~ flat tau ~ half-Cauchy(SCALE)
 
 With w_i = 1 / (s_i^2 + tau^2), b_i = s_i^2 w_i, m = sum(w_i x_i) / sum(w_i) and v = 1 / sum(w_i), given tau:
 
-    theta_i ~ Normal(b_i m + (1 - b_i) x_i, sqrt((1 - b_i) s_i^2 + b_i^2 v))
-    p(tau) ~ prior(tau) * sqrt(v * prod(w_i)) * exp(-sum(w_i (x_i - m)^2) / 2)
+theta_i ~ Normal(b_i m + (1 - b_i) x_i, sqrt((1 - b_i) s_i^2 + b_i^2 v)) p(tau) ~ prior(tau) * sqrt(v * prod(w_i)) *
+exp(-sum(w_i (x_i - m)^2) / 2)
 
-The answer is averaged over tau, so that intervals say how little few experiments teach of it. The source is section 5.4
-of Gelman and others 2013, Bayesian Data Analysis, third edition, and for the prior of tau Gelman 2006. Logarithms make
--50 % and +100 % the same distance from no effect, and lifts have no unit, so metrics in any unit have the same scale.
+The answer is averaged over tau, so that intervals show how little a few experiments teach of it. The source is section
+5.4 of Gelman and others 2013, Bayesian Data Analysis, third edition, and for the prior of tau Gelman 2006. Logarithms
+make -50 % and +100 % the same distance from no effect. Lifts have no unit, so all metrics share one scale.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scipy.special import ndtr
 from experiments.stats.lifts import MIN_EFFECTS, Z_95, Lift, MeasuredEffect
 
 SCALE = 0.1
-"""The scale of the prior of tau: before there are effects, tau is below it with a chance of one half."""
+"""The scale of the prior of tau: without any effects, tau is below it with a chance of one half."""
 _GRID = 1000
 _HALVINGS = 40
 
@@ -63,13 +63,13 @@ class Portfolio:
         return len(self._measured) >= MIN_EFFECTS
 
     def measured(self, chosen: Sequence[int]) -> Lift:
-        """Return the average of some measured effects, which is geometric, as if chance had not chosen them."""
+        """Return the geometric average of some measured effects, as if chance had not chosen them."""
         error = np.sqrt(self._variances[list(chosen)].sum()) / len(chosen)
         mean = self._measured[list(chosen)].mean()
         return _lift(mean, mean - Z_95 * error, mean + Z_95 * error)
 
     def corrected(self, chosen: Sequence[int]) -> Lift | None:
-        """Return the average of some true effects, one or more, or None if there are too few effects to learn from."""
+        """Return the average of some true effects; None if there are too few effects to learn from."""
         if not self.is_correctable:
             return None
         index, number = list(chosen), len(chosen)
@@ -81,7 +81,7 @@ class Portfolio:
         return _lift(estimate, self._quantile(means, errors, 0.025), self._quantile(means, errors, 0.975))
 
     def _quantile(self, means: Any, errors: Any, probability: float) -> float:
-        """Return a quantile of the mixture of normal distributions over tau, by halving an interval around it."""
+        """Return a quantile of the mixture of normal distributions over tau, by halving an interval."""
         lower, upper = float((means - 10 * errors).min()), float((means + 10 * errors).max())
         for _ in range(_HALVINGS):
             middle = (lower + upper) / 2

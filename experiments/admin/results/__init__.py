@@ -1,1 +1,1 @@
-"""The results of an experiment in the admin: cards of metrics, the panel and the pages."""
+"""The results of an experiment in the admin: the panel, the cards of metrics, and the pages."""

@@ -1,4 +1,4 @@
-"""How a metric goes on: day by day, and by days since the exposure. Both as a drawing and as a table."""
+"""The effect of each treatment by day, and by days since the exposure, as drawings and as tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DayRow:
 
 @dataclass(frozen=True, slots=True)
 class EffectSeries:
-    """A treatment by day, as a drawing and as a table. `summary` is what a screen reader says of the drawing."""
+    """A treatment by day, as a drawing and as a table. Screen readers read the `summary`."""
 
     key: str
     drawn: Series
@@ -54,7 +54,7 @@ class EffectSeries:
 
 @dataclass(frozen=True, slots=True)
 class EffectChart:
-    """The effect of each treatment by day, on one scale. `name` is that of a day, `effect` that of what is drawn."""
+    """The effect of each treatment by day, on one scale. `name` says what a day is, `effect` what is drawn."""
 
     name: str
     effect: str
@@ -64,7 +64,7 @@ class EffectChart:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """What is drawn of each day: the lift, or the difference where no day has a lift; `least` is the lowest of them."""
+    """What is drawn of each day: the lift, or the difference if no day has a lift. Nothing is below `least`."""
 
     effect: str
     effect_of: Callable[[DayOrAge], Estimate | Reason | None]
@@ -74,12 +74,12 @@ class _Drawn:
 
 
 def build_days(figures: MetricFigures) -> EffectChart | None:
-    """Return the chart as of the end of each day, or None where it was not requested."""
+    """Return the chart as of the end of each day; None if nobody asked for it."""
     return _chart(figures, "End of", lambda variant: variant.series, is_last_best=True)
 
 
 def build_ages(figures: MetricFigures) -> EffectChart | None:
-    """Return the effect by days since the exposure, or None where it was not requested."""
+    """Return the chart by days since the exposure; None if nobody asked for it."""
     return _chart(figures, "Day since exposure", lambda variant: variant.ages, is_last_best=False)
 
 

@@ -41,7 +41,7 @@ from experiments.stats.types import (
 EffectName = Literal["lift", "difference"]
 NOT_KNOWN = "not known"
 MIN_LIFT = -1.0
-"""The lift to 0. Only values below 0 can have a lower one, so charts have no tick below it without such a lift."""
+"""Charts have no tick below this lift, to 0, unless a lift is lower. Only values below 0 have such a lift."""
 _UNREAD = "not read yet"
 _TONES = {"better": "good", "worse": "bad"}
 _TONES_OF_GUARDRAILS: Mapping[GuardrailStatus, str] = {
@@ -56,7 +56,7 @@ _SAFE: Mapping[Label, str] = {"better": "safe, better", "worse": "safe, but wors
 
 @dataclass(frozen=True, slots=True)
 class OneLook:
-    """What holds for one look alone, formatted."""
+    """What holds for a single look only, formatted."""
 
     chance_to_beat: str
     expected_loss: str
@@ -68,9 +68,9 @@ class OneLook:
 class Compared:
     """A treatment compared with the control, formatted.
 
-    `standing` says what the row's test shows: better or worse, or for a guardrail, safe or harmed. `needed` says how
-    many users an undecided guardrail still needs. `unadjusted_p` is empty where no correction applies. `before`
-    compares the users before their exposure.
+    `standing` says what the test shows: better or worse, or for a guardrail, safe or harmed. `needed` says how many
+    users an undecided guardrail still needs. `unadjusted_p` is empty without a correction. `before` compares the users
+    before their exposure.
     """
 
     lift: Figure
@@ -89,12 +89,12 @@ class Compared:
 
     @property
     def main(self) -> Figure:
-        """Return the lift, or the difference where there is no lift."""
+        """Return the lift, or the difference if there is no lift."""
         return self.difference if self.lift.reason else self.lift
 
 
 def compare(definition: Definition, figures: VariantFigures, comparison: Comparison, user: str = "user") -> Compared:
-    """Return the comparison of a treatment with the control. `user` is the noun for a user who counts."""
+    """Compare a treatment with the control. `user` is the noun for a user who counts."""
     standing, tone = _standing(comparison)
     return Compared(
         lift=lift_of(comparison.lift, comparison.deciding),
@@ -109,7 +109,7 @@ def compare(definition: Definition, figures: VariantFigures, comparison: Compari
 
 
 def range_of(comparison: Comparison | None, effect: EffectName) -> Range | None:
-    """Return what a plot shows of a treatment's lift or difference; None where there is nothing to draw."""
+    """Return what a plot shows of a treatment's lift or difference; None if there is nothing to draw."""
     estimate = getattr(comparison, effect, None)
     if comparison is None or not isinstance(estimate, Estimate):
         return None
@@ -123,7 +123,7 @@ def has_plot(comparison: Comparison) -> bool:
 
 
 def plotted_effect(comparisons: Iterable[Comparison | None]) -> EffectName:
-    """Return what the plot of a metric shows: the lift, or the difference where no treatment has a lift."""
+    """Return what the plot of a metric shows: the difference if no treatment has a lift."""
     known = [comparison for comparison in comparisons if comparison]
     has_difference = any(isinstance(comparison.difference, Estimate) for comparison in known)
     has_lift = any(isinstance(comparison.lift, Estimate) for comparison in known)
@@ -131,7 +131,7 @@ def plotted_effect(comparisons: Iterable[Comparison | None]) -> EffectName:
 
 
 def margin_of(definition: Definition, comparison: Comparison | None, effect: EffectName = "lift") -> float | None:
-    """Return the effect beyond which a guardrail is not safe; None for a goal, and where it is not known."""
+    """Return the effect beyond which a guardrail is not safe; None for a goal, or if it is not known."""
     if comparison is None or comparison.guardrail is None:
         return None
     margin = comparison.guardrail.margin
@@ -187,7 +187,7 @@ def _one_look(definition: Definition, comparison: Comparison) -> OneLook:
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """The figures of a variant without the adjustment for history, formatted. `lift` is None for the control."""
+    """The figures of a variant without the adjustment by CUPED, formatted. `lift` is None for the control."""
 
     value: Figure
     lift: Figure | None
@@ -195,9 +195,9 @@ class RawRow:
 
 @dataclass(frozen=True, slots=True)
 class VariantRow:
-    """One variant in the table of a metric. `compared` and `bar` are None for the control.
+    """A variant in the table of a metric. `compared` and `bar` are None for the control.
 
-    `users` are those who count, and `others` says how many of all are not mature. Without adjustment, `raw` is None.
+    `users` are those who count, and `others` says how many do not yet. `raw` is None without an adjustment.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""The users of an experiment, a page at a time: the variant of each, and when they were exposed."""
+"""The users of an experiment, a page at a time, with their variants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORIGINS = {
 
 @dataclass(frozen=True, slots=True)
 class ExposedUser:
-    """A user with the variant that they count for. `origin` says in words where the exposure comes from."""
+    """A user with the variant that counts, and where the exposure comes from."""
 
     exposure: Exposure
     origin: str
@@ -27,14 +27,14 @@ class ExposedUser:
 
 @dataclass(frozen=True, slots=True)
 class UserPage:
-    """Users in the order of their ids. `next` is the id after which the next page begins; it is empty on the last."""
+    """Users in the order of their ids. `next` is the last id of the page; it is empty on the last page."""
 
     users: Sequence[ExposedUser]
     next: str
 
 
 def read_users(experiment: Experiment, *, variant: str = "", after: str = "") -> UserPage:
-    """Return the users after an id, with one query; only those of a variant if it is named."""
+    """Return the users after an id, with one query; with `variant`, only its users."""
     rows = Exposure.objects.filter(experiment=experiment, user_id__gt=after).order_by("user_id").defer("attributes")
     if variant:
         rows = rows.filter(variant=variant)

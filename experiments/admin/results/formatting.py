@@ -1,4 +1,4 @@
-"""How the figures of one metric are written: values, differences, lifts, and their intervals."""
+"""How the figures of a metric are written: values, differences, lifts, and their intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from experiments.stats.numbers import (
 from experiments.stats.types import Estimate, Interval, Reason, Test
 
 _NEGLIGIBLE = 1e-6
-"""A smaller loss is not worth its digits."""
+"""A smaller loss is shown as about 0."""
 
 Format = Callable[[float], str]
 TestOf = Callable[[Estimate], Test]
@@ -36,7 +36,6 @@ class Figure:
 
 
 def figure_of(estimate: Estimate | Reason, format_value: Format, test_of: TestOf) -> Figure:
-    """Return an estimate with one of its tests."""
     if isinstance(estimate, Reason):
         return Figure(reason=estimate.message)
     return figure_of_test(test_of(estimate), format_value(estimate.estimate), format_value)
@@ -50,7 +49,6 @@ def figure_of_test(test: Test | Reason, estimate: str, format_value: Format) -> 
 
 
 def lift_of(lift: Estimate | Reason, test_of: TestOf) -> Figure:
-    """Return a lift with one of its tests."""
     if isinstance(lift, Reason):
         return Figure(reason=lift.message)
     return lift_of_test(test_of(lift), format_lift(lift.estimate))
@@ -65,7 +63,7 @@ def lift_of_test(test: Test | Reason, estimate: str) -> Figure:
 
 
 def format_interval(interval: Interval | Test, format_value: Format) -> str:
-    """Return `1 to 2`, or `1 or more` and `up to 2` where a side has no bound."""
+    """Return `1 to 2`; without a bound on one side, `1 or more` or `up to 2`."""
     lower, upper = interval.lower, interval.upper
     if lower is None:
         return "no bound on either side" if upper is None else f"up to {format_value(upper)}"

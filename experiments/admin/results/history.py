@@ -1,4 +1,4 @@
-"""Finished experiments as history: what was decided, when, by whom, and with which effect on the primary metric."""
+"""Finished experiments: what was decided, when, by whom, and with which effect on the primary metric."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def describe_end(experiment: Experiment) -> str:
 def describe_briefly(experiment: Experiment, outcome: Outcome | None) -> str:
     """Return `Shipped green on 3 May 2026; +4.1 %`, or `Stopped on 3 May 2026; green -0.3 %`.
 
-    Without an outcome, the effect is the one that was recorded with the decision, if any. It is empty unless the
-    experiment is stopped.
+    Without an outcome, the effect is the one that the decision recorded. It is empty unless the experiment is stopped.
     """
     end = describe_end(experiment)
     if not end or experiment.stopped_at is None:
@@ -56,7 +55,7 @@ def describe_briefly(experiment: Experiment, outcome: Outcome | None) -> str:
 
 
 def describe_fully(experiment: Experiment, outcome: Outcome) -> Iterator[str]:
-    """Yield sentences about a stopped experiment: the decision, its effects on the primary metric, and the verdict."""
+    """Yield sentences about a stopped experiment: the decision, its effects on the primary metric, the verdict."""
     if experiment.stopped_at is None:
         return
     by = f" by {outcome.stopped_by}" if outcome.stopped_by else ""
@@ -100,7 +99,7 @@ def _lifts(experiment: Experiment, outcome: Outcome) -> dict[str, float]:
 
 
 def _recorded_lift(experiment: Experiment) -> dict[str, float]:
-    """Return the lift of the winner at its decision, or nothing where none was recorded."""
+    """Return the lift of the winner that its decision recorded, if any."""
     primary = (experiment.decision or {}).get("primary") or {}
     lifts = {variant["key"]: variant["lift"] for variant in primary.get("variants", ())}
     lift = lifts.get(experiment.winner)

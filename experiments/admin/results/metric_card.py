@@ -28,7 +28,7 @@ from experiments.stats.types import Cuped, Reason
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step of a funnel, with the users who reached it: one text for each variant."""
+    """A step of a funnel. `passed` has for each variant its users, and their share."""
 
     event: str
     passed: Sequence[tuple[str, str]]
@@ -38,8 +38,8 @@ class StepRow:
 class MetricCard:
     """One metric with all its variants.
 
-    `never_received` says which of its events never came, and what to do. `warnings` are reasons for doubt. `notes` say
-    what a reader must know to interpret the figures. `adjustment` says what CUPED made of them, or why nothing.
+    `never_received` says which of its events never came, and what to do. `warnings` are reasons for doubt, and `notes`
+    what a reader must know. `adjustment` says what CUPED did, or why it did nothing.
     """
 
     definition: Definition
@@ -73,7 +73,7 @@ class MetricCard:
 
     @property
     def before(self) -> Sequence[VariantRow]:
-        """The treatments that can be compared with the control before the exposure."""
+        """Return the treatments that can be compared with the control before the exposure."""
         return [row for row in self.treatments if row.compared and row.compared.before.interval]
 
 
@@ -102,7 +102,7 @@ def build_card(results: Results, figures: MetricFigures) -> MetricCard:
 
 
 def _plot(figures: MetricFigures) -> IntervalPlot:
-    """Return the plot of the lifts, or of the differences where there is no lift."""
+    """Return the plot of the lifts, or of the differences if there is no lift."""
     effect = plotted_effect(variant.comparison for variant in figures.variants)
     ranges = [_range(figures.definition, variant, effect) for variant in figures.variants]
     if effect == "lift":
@@ -117,7 +117,7 @@ def _range(definition: Definition, figures: VariantFigures, effect: EffectName) 
 
 
 def _describe_adjustment(results: Results, figures: MetricFigures) -> str:
-    """Say what CUPED made of the figures. It is computed over all treatments that are compared over the same phases."""
+    """Say what CUPED did, for each group of treatments that are compared over the same phases."""
     adjustments = {variant.key: variant.comparison.cuped for variant in figures.variants if variant.comparison}
     if len(dict.fromkeys(adjustments.values())) < 2:
         return next((_describe_cuped(results, cuped) for cuped in adjustments.values()), "")

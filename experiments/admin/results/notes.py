@@ -17,7 +17,7 @@ CORRECTION_NAMES = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}
 
 
 def describe_never_received(results: Results, figures: MetricFigures) -> str:
-    """Say which events of a metric never came, and what to do about it; empty where all came."""
+    """Say which events of a metric never came, and what to do; empty if all came."""
     if not figures.never_received:
         return ""
     names, noun = " and ".join(figures.never_received), "event" if len(figures.never_received) == 1 else "events"
@@ -49,7 +49,7 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
 
 
 def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:
-    """Yield a note for each treatment that is compared over other phases than those of the control's row."""
+    """Yield a note for each treatment that is compared over other phases than the control's row shows."""
     bases = {variant.key: variant.comparison.basis for variant in figures.variants if variant.comparison}
     shown = max(bases.values(), key=lambda basis: basis.control.n, default=None)
     for key, basis in bases.items():
@@ -65,7 +65,7 @@ def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:
 
 
 def warnings_of(results: Results, figures: MetricFigures) -> Iterator[str]:
-    """Yield a warning for each treatment whose users differed before their exposure already."""
+    """Yield a warning for each treatment whose users differed before their exposure."""
     for difference in results.guards.different_before:
         if difference.metric == figures.key:
             yield (
@@ -109,5 +109,5 @@ def _cut_off(results: Results, variants: Sequence[VariantFigures], after: str) -
 
 
 def _describe_day(moment: datetime, now: datetime) -> str:
-    """Return the day of a moment, with the hour if it is near."""
+    """Return the day of a moment, with the time if it is near."""
     return describe_moment(moment) if moment - now < _DAY else f"{moment.astimezone(UTC):%-d %b %Y}"

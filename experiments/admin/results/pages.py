@@ -1,4 +1,4 @@
-"""The page with all results, its downloads, and the page that explains one figure."""
+"""The page with all results, its downloads, and the page that explains a figure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TEMPLATES = "admin/experiments/experiment"
 
 
 class ResultPages(DomainAdmin):
-    """The pages of results, open to everyone who may view the experiment."""
+    """The pages of results, for everyone who may view the experiment."""
 
     def get_urls(self) -> list[Any]:
         own = (
@@ -87,11 +87,11 @@ class ResultPages(DomainAdmin):
         return self.page(request, f"{_TEMPLATES}/whole_results.html", context)
 
     def results_context(self, request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
-        """Return what the page shows beside the results of a started experiment."""
+        """Return what the page shows besides the results of a started experiment."""
         return {}
 
     def changed_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Answer whether anything has arrived that the results may count, and the position to ask from next."""
+        """Answer whether the results may have changed since a position, with the position for the next question."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return JsonResponse({"error": "There is no such experiment."}, status=404)
@@ -103,15 +103,15 @@ class ResultPages(DomainAdmin):
         return JsonResponse({"position": position, "hasChanged": has_arrivals(experiment, names, since)})
 
     def table_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return the same figures as a CSV file."""
+        """Return the results as a CSV file."""
         return self._download(request, object_id, "csv", "text/csv; charset=utf-8", results_csv)
 
     def document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return the same figures as JSON, as the API returns them."""
+        """Return the results as JSON, as the API does."""
         return self._download(request, object_id, "json", "application/json", orjson.dumps)
 
     def explained_view(self, request: HttpRequest, object_id: str, metric_index: int) -> HttpResponse:
-        """Show how the value of a metric in one variant is computed, by default in the first."""
+        """Show how the value of a metric in a variant is computed, by default in the control."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -133,7 +133,7 @@ class ResultPages(DomainAdmin):
         return self.page(request, f"{_TEMPLATES}/explanation.html", context)
 
     def plot_view(self, request: HttpRequest, object_id: str, metric_index: int, kind: str) -> HttpResponse:
-        """Return one plot of a metric as an SVG file."""
+        """Return a plot of a metric as an SVG file."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -174,7 +174,6 @@ class ResultPages(DomainAdmin):
         return self.page(request, f"{_TEMPLATES}/report.html", context)
 
     def users_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the users of the experiment, in the order of their ids."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -212,7 +211,7 @@ class ResultPages(DomainAdmin):
 
 
 def _daily(request: HttpRequest, experiment: Experiment) -> list[str]:
-    """Return the metric to show by day: the one in the query string, or else the primary metric."""
+    """Return the metric to show by day: the one in the query string, else the primary metric."""
     if request.GET.get("daily") in experiment.metrics:
         return [request.GET["daily"]]
     primary = primary_of(definitions_of(experiment))
@@ -225,7 +224,7 @@ def _ages(request: HttpRequest, experiment: Experiment) -> list[str]:
 
 
 def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
-    """Return the results for the choices; for invalid ones, show an error and the defaults."""
+    """Return the results for the choices. If a choice is invalid, show an error, and the defaults."""
     shown: dict[str, Any] = {
         "daily": _daily(request, experiment),
         "ages": _ages(request, experiment),
@@ -246,7 +245,7 @@ def _results(request: HttpRequest, experiment: Experiment, **shown: Any) -> Resu
 
 
 def _outcome(request: HttpRequest, results: Results) -> Outcome | None:
-    """Return the outcome of a stopped experiment, which does not depend on the view that was chosen."""
+    """Return the outcome of a stopped experiment, whatever the choices."""
     if any(request.GET.get(name) for name in _CHOICES):
         return outcomes_of([results.experiment], results.as_of, most=1).get(results.experiment.pk)
     return outcome_of(results)
@@ -261,7 +260,7 @@ def _has_assignment_audit(request: HttpRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationStep:
-    """What is left after one condition and all above it."""
+    """What is left after a condition and all above it."""
 
     words: str
     events: str
@@ -270,10 +269,7 @@ class ExplanationStep:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`denominator` is empty except for ratios.
-
-    `sums` lead from what is left to the value of the metric.
-    """
+    """How a value is computed. `denominator` is empty except for ratios. `sums` lead to the value."""
 
     words: str
     steps: Sequence[ExplanationStep]
@@ -282,7 +278,7 @@ class Explanation:
 
 
 def build_explanation(definition: Definition, document: Mapping[str, Any]) -> Explanation:
-    """Return the explanation for a document of `experiments.results.explanation`."""
+    """Return the explanation for what `experiments.results.explain` returns."""
     return Explanation(
         words=describe_definition(definition, document["cap"]),
         steps=_steps(document["steps"]),

@@ -27,7 +27,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One part of the plan: what was planned, how far it is in words, and its share in percent."""
+    """A part of the plan: what was planned, how far it is in words, and its share in percent."""
 
     name: str
     words: str
@@ -39,7 +39,7 @@ class Progress:
 
 
 def build_progress(results: Results) -> Iterator[Progress]:
-    """Yield the shortest run until it is over, and the planned size, where they were planned."""
+    """Yield the shortest run until it is over, and the planned size, if they were planned."""
     days = (results.experiment.registration or {}).get("minimumDays", 0)
     if days and results.experiment.stopped_at is None and results.plan.remaining > timedelta(0):
         yield _shortest_run(days, results.plan.remaining)
@@ -50,7 +50,7 @@ def build_progress(results: Results) -> Iterator[Progress]:
 
 
 def days_left(results: Results) -> int | None:
-    """Return how many days a running experiment needs for its plan at its pace so far, or None if nobody can tell."""
+    """Return how many days a running experiment needs for its plan at its present pace; None if it is not known."""
     started_at, size = results.experiment.started_at, results.plan.size
     if started_at is None or (not size and not (results.experiment.registration or {}).get("minimumDays")):
         return None
@@ -76,7 +76,7 @@ def _planned_size(results: Results, primary: MetricFigures) -> Progress:
 
 
 def _one_reading(results: Results, primary: MetricFigures) -> Progress:
-    """Return how far a fixed analysis is until its one reading, which waits for the slowest variant."""
+    """Return how far a fixed analysis is from its one reading, which waits for the slowest variant."""
     size = results.plan.size or 0
     if results.read_at is not None:
         words = f"on {describe_moment(results.read_at)}; later users do not count"
@@ -97,9 +97,9 @@ def _percent_of(share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """One phase. `changes` are those since the phase before; for the first phase, what it started with.
+    """A phase. `changes` are those since the phase before, or everything for the first phase.
 
-    `users` has the key of each variant, its users, and how many its weight lets expect.
+    `users` has for each variant its key, its users, and the number expected by its weight.
     """
 
     number: int
@@ -121,7 +121,7 @@ class Phases:
 
 
 def build_phases(phases: Sequence[PhaseFigures]) -> Phases | None:
-    """Return the table of phases, or None for an experiment that has had only one."""
+    """Return the table of phases; None if there has been only one."""
     if len(phases) < 2:
         return None
     rows = [_phase_row(phase, before) for phase, before in zip(phases, [None, *phases], strict=False)]
@@ -168,7 +168,7 @@ def _phases_note(covered: Sequence[PhaseFigures], number: int, *, is_mixed: bool
 
 
 def format_users(variants: Sequence[VariantUsers]) -> list[tuple[str, str, str]]:
-    """Return for each variant its key, its users, and how many its weight lets expect."""
+    """Return for each variant its key, its users, and the number expected by its weight."""
     return [(variant.key, f"{variant.users:,}", f"{variant.expected_users:,.0f}") for variant in variants]
 
 
@@ -199,7 +199,7 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One check of the data, and its outcome in words."""
+    """A check of the data, and its outcome in words."""
 
     name: str
     words: str
@@ -222,34 +222,32 @@ class Panel:
 
     @property
     def flag_off_since(self) -> str:
-        """Since when the flag of a running experiment has been off, in words; empty if it is on."""
+        """Return since when the flag of a running experiment has been off, in words; empty if it is on."""
         since = self.results.guards.flag_off_since
         return describe_moment(since) if since and self.experiment.status == Status.RUNNING else ""
 
     @property
     def primary(self) -> MetricCard | None:
-        """The card of the primary metric."""
         return next((card for card in self.cards if card.is_primary), None)
 
     @property
     def is_mismatch(self) -> bool:
-        """Whether there is a sample ratio mismatch."""
         ratio = self.results.guards.sample_ratio
         return isinstance(ratio, SampleRatio) and ratio.is_mismatch
 
     @property
     def never_received(self) -> Sequence[tuple[str, str]]:
-        """The metrics with events that never came: the key of each, and what to do about it."""
+        """Return the metrics with events that never came: the key of each, and what to do about it."""
         return [(card.definition.key, card.never_received) for card in self.cards if card.never_received]
 
     @property
     def has_windows(self) -> bool:
-        """Whether the metrics count mature users only, unless all users are asked for."""
+        """Return whether a metric has a window, after which users count unless all are asked for."""
         return any(card.definition.counts_mature_users for card in self.cards)
 
     @property
     def counts_all_users(self) -> bool:
-        """Whether users count whose window is not over."""
+        """Return whether users count whose window is open."""
         return self.has_windows and self.results.maturity == "all"
 
     @property
@@ -262,7 +260,6 @@ class Panel:
 
     @property
     def variants(self) -> Sequence[tuple[str, str, str]]:
-        """For each variant its key, its users, and the number expected by its weight."""
         return format_users(self.results.variants)
 
 
@@ -278,7 +275,7 @@ def build_panel(results: Results, outcome: Outcome | None = None) -> Panel:
 
 
 def build_badge(results: Results, outcome: Outcome | None = None) -> Badge:
-    """Return the verdict; once the experiment is stopped, what was decided, and then the reasons of the verdict."""
+    """Return the verdict. Once the experiment is stopped, return what was decided, with the verdict's reasons."""
     verdict, experiment = results.verdict, results.experiment
     reasons = [reason.message for reason in verdict.reasons]
     if outcome is not None:

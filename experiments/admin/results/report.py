@@ -30,7 +30,7 @@ _CHART = 200
 
 @dataclass(frozen=True, slots=True)
 class PlotPart:
-    """One part of a plot, with its distance from the top. `label` is above a part that belongs to others."""
+    """A part of a plot at its distance from the top. `label` is written above a part of a group."""
 
     top: int
     part: Any
@@ -42,7 +42,7 @@ def file_name(experiment: str, metric: str, kind: PlotKind) -> str:
 
 
 def draw_plot(card: MetricCard, kind: PlotKind, *, title: str, note: str) -> str | None:
-    """Return a plot of a metric as an SVG document, or None if there is nothing to draw_plot."""
+    """Return a plot of a metric as an SVG document; None if there is nothing to draw."""
     shared = {"card": card, "title": title, "note": note}
     match kind:
         case "intervals":
@@ -77,7 +77,7 @@ def _draw_chart(chart: EffectChart, shared: dict[str, Any]) -> str:
 
 
 def describe_design(experiment: Experiment) -> list[tuple[str, str]]:
-    """Return the parts of the design by their names."""
+    """Return the parts of the design by name."""
     parts = [
         ("Variants", describe_split(experiment.variants)),
         ("Audience", describe_audience(experiment)),
@@ -111,7 +111,7 @@ def describe_method(results: Results) -> Iterator[str]:
 
 
 def drawings(panel: Panel) -> list[tuple[MetricCard, SafeString]]:
-    """Return each metric with its plot, which is empty where nothing can be drawn."""
+    """Return each metric with its plot, which is empty if there is nothing to draw."""
     return [
         (card, SafeString(draw_plot(card, "intervals", title=card.definition.key, note="") or ""))
         for card in panel.cards

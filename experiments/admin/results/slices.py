@@ -30,7 +30,7 @@ class SliceRows:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """A metric by the values of one attribute, all on one scale. `notes` say whether the effect differs by value."""
+    """A metric by the values of an attribute, on one scale. `notes` say whether the effect differs between them."""
 
     attribute: str
     plot: IntervalPlot
@@ -56,7 +56,7 @@ def build_slices(results: Results, figures: MetricFigures, breakdown: Breakdown)
 
 
 def _moment(results: Results, breakdown: Breakdown) -> Iterator[str]:
-    """Yield a note where the values are not as of the one reading, as all other figures are."""
+    """Yield a note if the values are not as of the one reading, as all other figures are."""
     if results.read_at is not None and breakdown.as_of is not None and breakdown.as_of != results.read_at:
         yield (
             f"These values are as of the stop on {breakdown.as_of.astimezone(UTC):%-d %b %Y}, not as of the one "
@@ -83,7 +83,7 @@ def _interactions(figures: MetricFigures, breakdown: Breakdown) -> Iterator[str]
 
 
 def _label(part: Slice) -> str:
-    """Return the value exactly, as in JSON; a text without quotes if it is unambiguous."""
+    """Return the value as in JSON; a string without quotes if it is unambiguous."""
     if part.is_rest:
         return _REST
     if part.value is None:
@@ -94,7 +94,7 @@ def _label(part: Slice) -> str:
 
 
 def _needs_quotes(text: str) -> bool:
-    """Return whether a text looks like a number, a boolean or a label, or has odd spaces."""
+    """Return whether a string looks like a number, a boolean or a label, or has odd spaces."""
     if text in ("", _REST, _NOT_RECORDED) or text != " ".join(text.split()):
         return True
     try:

@@ -81,7 +81,7 @@ class Command(OperatorCommand):
 
 
 def _check_writable(file: str) -> None:
-    """Check that the file can be written, and leave no empty file behind."""
+    """Check that the file can be written, without leaving an empty one."""
     existed = Path(file).exists()
     with _opened(file, "a"):
         pass
@@ -143,7 +143,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _table(looks: Sequence[Look], lifts: Sequence[Look] = ()) -> Iterator[str]:
-    """Yield the rates by look: of the difference, and beside them those of the lift, if there are any."""
+    """Yield the rates of the difference by look, with those of the lift beside them, if there are any."""
     more = "  LIFT: ALWAYS-VALID  FIXED-HORIZON" if lifts else ""
     yield f"{'USERS':>12}  {'ALWAYS-VALID':>12}  {'FIXED-HORIZON':>13}{more}"
     for index, look in enumerate(looks):
