@@ -13,8 +13,8 @@ from django.utils import timezone
 from config import checks  # noqa: F401 (registers the checks)
 from config.access.environments import create_first_environments
 from config.change_log.retention import delete_old_changes
+from config.database.connections import UNLIMITED, limit_process
 from config.database.idempotency import delete_expired
-from config.database.timeouts import UNLIMITED, limit_process
 from config.management import examinations, maintenance
 from config.management.database_examinations import (
     examine_clock,

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Q
 from django.dispatch import Signal
 
-from config.database.commit_order import newest_arrivals, newest_position
+from config.database.commit_order import live_watermark, newest_arrivals
 from config.models import Environment
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, reference_of
@@ -87,28 +87,28 @@ class TailFilter:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The newest events in the order of commits, with the newest first, and the position from which to read on.
+    """The newest events in the order of commits, the newest first, and the watermark from which to read on.
 
     `has_more` says that others arrived in the same time, which are not among these.
     """
 
     events: Sequence[Event]
-    position: str
+    watermark: str
     has_more: bool
 
 
 def read_tail(environment: Environment, followed: TailFilter, since: str | None) -> Tail:
-    """Return the events that arrived since a position, or only the current position, with at most two queries.
+    """Return the events that arrived since a watermark, or only the current watermark, with at most two queries.
 
     No late commit is missed. Reading writes nothing, and needs no index of its own.
     """
-    position = newest_position(Event._meta.db_table)
+    watermark = live_watermark(Event._meta.db_table)
     if since is None:
-        return Tail([], position, False)
+        return Tail([], watermark, False)
     arrived = newest_arrivals(Event, since, limit=MAX_SEARCHED).filter(followed.condition(environment))
     events = list(arrived[: MAX_IN_TAIL + 1])
     shown = sorted(events[:MAX_IN_TAIL], key=lambda event: (event.received_at, event.timestamp), reverse=True)
-    return Tail(shown, position, len(events) > MAX_IN_TAIL)
+    return Tail(shown, watermark, len(events) > MAX_IN_TAIL)
 
 
 @dataclass(frozen=True, slots=True)

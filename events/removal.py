@@ -21,7 +21,7 @@ from config.database.engines import is_distributed
 from config.database.group_commit import is_conflict
 from config.database.locks import advisory_lock
 from config.database.selects import delete_returning
-from config.database.two_phases import commit_in_two_phases
+from config.database.transactions import commit_in_two_phases
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
 from config.slugs import NAME_LENGTH

@@ -23,7 +23,7 @@ PACKAGE = "migrations_of_a_test"
 MIGRATION = """
 from django.db import migrations, models
 
-from config.database.online_indexes import AddIndexOnline
+from config.database.schema import AddIndexOnline
 
 
 def change(apps, schema_editor):

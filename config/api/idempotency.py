@@ -50,7 +50,7 @@ def idempotent(
             return handle(view, request, *args, **path)
         which, what = _sender_and_key(view, _checked(key)), _digest_of_request(request)
         with transaction.atomic():
-            earlier = claim(which, request=what, at=view.now)
+            earlier = claim(which, request=what, now=view.now)
             if earlier is None:
                 return _keep_success(which, _rendered(view, handle(view, request, *args, **path)))
         return _answer_again(earlier, what)

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 from django.db import transaction
 
 from config.database import insertion
-from config.database.consistent_reads import read_consistently
 from config.database.locks import lock_change_log
 from config.database.notifications import announce
+from config.database.transactions import read_consistently
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Source

@@ -1,3 +1,1 @@
-"""What the ORM lacks on SQLite and PostgreSQL: locks, commit order, group commit, bulk inserts,
-consistent reads.
-"""
+"""What the ORM lacks on SQLite and PostgreSQL, and all text of SQL: no other room runs any."""

@@ -1,16 +1,12 @@
-"""Which rows are new since an earlier read, in the order of commits, so that late commits are not
-missed.
+"""Which rows are new since an earlier read, in the order of commits, so that late commits are not missed.
 
-Clocks and sequences cannot show this order, because a transaction that began earlier may commit
-later.
-On PostgreSQL, a row stores the number of its transaction as its `arrival`, and a mark is the
-snapshot of the earlier read. SQLite has one writer at a time: there, a row stores the current
-epoch, and taking a mark begins a new one.
+Clocks and sequences cannot show this order, because a transaction that began earlier may commit later. On PostgreSQL, a
+row stores the id of its transaction as its `arrival`, and a watermark is the snapshot of the earlier read. SQLite has
+one writer at a time: there, a row stores the current epoch, and taking a watermark begins a new one.
 
-On Citus, a row stores the number of its transaction on the coordinator, and a mark is a snapshot of
-the coordinator. Its workers commit a little before or after it, so that a mark also lists the
-transactions that are not committed everywhere yet: rows of theirs that are visible already count as
-new, like those that are not.
+On Citus, a row stores the id of its transaction on the coordinator, and a watermark is a snapshot of the coordinator.
+The workers commit a little before or after it, so a watermark also lists the transactions that are not committed
+everywhere yet. Rows of theirs that are visible already count as new, like those that are not.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from django.db import OperationalError, connection, models
-from django.db.models import Func, QuerySet
+from django.db.models import Func, Q, QuerySet
 from django.db.models.lookups import GreaterThan
 
 from config.database.engines import is_distributed
@@ -34,17 +30,16 @@ CURRENT = {
 }
 """By database, the SQL for the arrival of a row that is written now."""
 
-# A dump that is restored elsewhere keeps its rows, but transactions have other numbers there: hence
-# the identifier. The own number is needed because the snapshot does not list it, and rows that this
-# transaction writes later are new.
+# A dump that is restored elsewhere keeps its rows, but transactions have other ids there: hence the identifier of the
+# system. The snapshot does not list the own id, and rows that this transaction writes later are new.
 _SNAPSHOT = (
     "SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), pg_current_snapshot(), "
     "COALESCE(pg_current_xact_id_if_assigned()::text, '0'))"
 )
-_POSITION = (
+_SYSTEM = (
     "SELECT system_identifier::text, pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM pg_control_system()"
 )
-# A transaction sees its own rows before any snapshot includes its number.
+# A transaction sees its own rows before any snapshot includes its id.
 _NEWEST = (
     "GREATEST(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1, "
     "pg_current_xact_id_if_assigned()::text::bigint)"
@@ -55,13 +50,13 @@ _RESTORED = f"""LEAST(
     (SELECT MIN(arrival) FROM {{0}} WHERE arrival = ANY (ARRAY(
         SELECT number::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) AS number)))
 )"""  # noqa: S608 (no data)
-# A transaction keeps the lock on its number until its workers have committed. The lock has the last 32 bits of it.
+# A transaction keeps the lock on its id until its workers have committed. The lock has the last 32 bits of it.
 _IN_FLIGHT = (
     "SELECT transactionid::text::bigint FROM pg_locks "
     "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()"
 )
 # A worker that failed in between still has it prepared. Until that is recovered, the coordinator has a record of it,
-# which the transaction itself has written: `xmin` has the last 32 bits of its number.
+# which the transaction itself has written: `xmin` has the last 32 bits of its id.
 _RECORDED = "SELECT DISTINCT xmin::text::bigint FROM pg_dist_transaction"
 _PREPARED = """
     SELECT worker.result, worker.success, pg_dist_transaction.xmin::text::bigint FROM run_command_on_workers(
@@ -75,24 +70,25 @@ _NEXT_EPOCH = (
 )
 
 
-_POSITIONS = {
+_LIVE_WATERMARKS = {
     "postgresql": re.compile(r"\d{1,20} \d{1,18}:\d{1,18}:(?:\d{1,18}(?:,\d{1,18})*)? \d{1,18}", re.ASCII),
     "sqlite": re.compile(r"\d{1,18}", re.ASCII),
 }
 
 
 class _Snapshot:
-    """A mark of PostgreSQL: numbers of transactions when it was taken.
+    """A watermark of PostgreSQL, as ids of transactions.
 
-    Those from `following` on had not begun, or had not ended; those in `under_way` had not ended. `own` has the number
-    of the transaction that took the mark, if it had one.
+    When it was taken, transactions from `following` on had not begun, or not ended, and those in `under_way` had not
+    ended. `own` has the id of the transaction that took the watermark, if it had one.
     """
 
-    def __init__(self, mark: str) -> None:
-        _, snapshot, own = mark.split(" ")
-        _, following, under_way = snapshot.split(":")
+    def __init__(self, watermark: str) -> None:
+        _, snapshot, own = watermark.split(" ")
+        oldest, following, under_way = snapshot.split(":")
+        self.oldest = int(oldest)
         self.following = int(following)
-        self.under_way = [int(number) for number in under_way.split(",") if number]
+        self.under_way = [int(transaction_id) for transaction_id in under_way.split(",") if transaction_id]
         self.own = [int(own)] if int(own) else []
 
 
@@ -108,18 +104,14 @@ class CurrentArrival(Func):
 
 
 class DefaultArrival(CurrentArrival):
-    """The default of the column. On SQLite, a default cannot read a table, so statements must set
-    the arrival.
-    """
+    """The default of the column. On SQLite, a default cannot read a table, so statements must set the arrival."""
 
     def as_sqlite(self, *_: Any, **__: Any) -> Any:
         return "0", []
 
 
 class ArrivalField(models.BigIntegerField):  # type: ignore[type-arg]  # not generic at run time
-    """When a row was last written. Statements that bypass `save()` and `config.database.insertion`
-    must set it.
-    """
+    """When a row was last written. Statements that bypass `save()` and `config.database.insertion` must set it."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"editable": False, "db_default": DefaultArrival(), **options})
@@ -128,30 +120,29 @@ class ArrivalField(models.BigIntegerField):  # type: ignore[type-arg]  # not gen
         return CurrentArrival()
 
 
-def take_mark() -> str:
-    """Return a mark: every row that counts as old by it is visible to the next statements of this
-    transaction, and to all later ones.
+def take_watermark() -> str:
+    """Return a watermark. Every row that is old by it is visible to the next statements, also of this transaction.
 
-    If the mark is stored, this transaction must commit.
+    If the watermark is stored, this transaction must commit.
     """
     if is_distributed():
-        return _take_distributed_mark()
+        return _take_distributed_watermark()
     with connection.cursor() as cursor:
         cursor.execute(_SNAPSHOT if connection.vendor == "postgresql" else _NEXT_EPOCH)
-        [mark] = cursor.fetchone()
-    return str(mark)
+        [watermark] = cursor.fetchone()
+    return str(watermark)
 
 
-def _take_distributed_mark() -> str:
-    """Return a mark that lists all transactions that are not committed on every worker.
+def _take_distributed_watermark() -> str:
+    """Return a watermark that lists all transactions that are not committed on every worker.
 
     The snapshot comes first. A transaction that ended before it on the coordinator is in flight until it has ended on
-    the workers; one that begins after it has a later number.
+    the workers; one that begins after it has a later id.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SNAPSHOT)
-        [mark] = cursor.fetchone()
-        identifier, snapshot, own = mark.split(" ")
+        [watermark] = cursor.fetchone()
+        identifier, snapshot, own = watermark.split(" ")
         oldest, following, under_way = snapshot.split(":")
         cursor.execute(_IN_FLIGHT)
         unsettled = set(_begun_before(int(following), (number for (number,) in cursor.fetchall())))
@@ -167,106 +158,102 @@ def _take_distributed_mark() -> str:
     return f"{identifier} {min([int(oldest), *listed])}:{following}:{','.join(map(str, listed))} {own}"
 
 
-def _begun_before(following: int, numbers: Iterable[int]) -> Iterator[int]:
-    """Yield whole numbers of transactions before one, of which the last 32 bits are given."""
-    for number in numbers:
-        age = (following - number) % _XIDS
+def _begun_before(following: int, ids: Iterable[int]) -> Iterator[int]:
+    """Yield the whole ids of transactions before one, by the last 32 bits of each."""
+    for last_bits in ids:
+        age = (following - last_bits) % _XIDS
         if 0 < age < _XIDS // 2:
             yield following - age
 
 
 class Arrived(Func):
-    """Whether a row is new since a mark, by the column of its arrival."""
+    """Whether a row is new since a watermark, by the column of its arrival."""
 
     output_field = models.BooleanField()
 
-    def __init__(self, column: str, mark: str, **extra: Any) -> None:
+    def __init__(self, column: str, watermark: str, **extra: Any) -> None:
         super().__init__(column, **extra)
-        self._mark = mark
+        self._watermark = watermark
 
     def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
         column, parameters = compiler.compile(self.source_expressions[0])
-        condition, values = arrived_since(self._mark, column)
+        condition, values = arrived_since(self._watermark, column)
         return f"({condition})", [*parameters * condition.count(column), *values]
 
 
-def newest_position(table: str) -> str:
-    """Return a position for `newest_arrivals`: what a mark is, but taken without a write on either database.
+def live_watermark(table: str) -> str:
+    """Return a watermark for `newest_arrivals`, which is taken without a write on either database.
 
     On SQLite it is the last row, so rows that are deleted from the end and replaced are not found.
     """
     if connection.vendor == "postgresql":
-        return take_mark()
+        return take_watermark()
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT COALESCE(MAX(rowid), 0) FROM {table}")  # noqa: S608 (no data)
         return str(cursor.fetchone()[0])
 
 
-def is_position(text: str) -> bool:
-    """Return whether a text that a client sent can be a position of this database."""
-    return bool(_POSITIONS[connection.vendor].fullmatch(text))
+def is_live_watermark(sent: str) -> bool:
+    """Return whether what a client sent can be a live watermark of this database."""
+    return bool(_LIVE_WATERMARKS[connection.vendor].fullmatch(sent))
 
 
-def newest_arrivals(model: type[Row], position: str, *, limit: int) -> QuerySet[Row, Row]:
-    """Return the newest rows that have arrived since a position, as a queryset that can be filtered further.
+def newest_arrivals(model: type[Row], watermark: str, *, limit: int) -> QuerySet[Row, Row]:
+    """Return the newest rows that have arrived since a live watermark, as a queryset that can be filtered further.
 
     The limit within bounds the work, and keeps SQLite from preferring an index that has no order of arrival.
     """
     if connection.vendor == "postgresql":
         # `Arrived` alone has an alternative, with which the index could not be read in its order.
-        oldest = int(position.split(" ")[1].partition(":")[0])
-        arrived = model._default_manager.filter(Arrived("arrival", position), arrival__gte=oldest).order_by("-arrival")
+        newer = Q(Arrived("arrival", watermark), arrival__gte=_Snapshot(watermark).oldest)
+        arrived = model._default_manager.filter(newer).order_by("-arrival")
     else:
         row = Column("rowid", models.BigIntegerField())
-        arrived = model._default_manager.filter(GreaterThan(row, int(position))).order_by(row.desc())
+        arrived = model._default_manager.filter(GreaterThan(row, int(watermark))).order_by(row.desc())
     return rows_of(model, select_of(arrived[:limit]))
 
 
-def is_mark_of_this_database(mark: str) -> bool:
-    """Return whether the mark was taken in this database, not in one that this one was restored
-    from.
+def is_watermark_of_this_database(watermark: str) -> bool:
+    """Return whether the watermark was taken in this database, not in one that this one was restored from.
 
-    A copy of a cluster's files has the same identifier. There, only a mark ahead of its
-    transactions is refused.
+    A copy of a cluster's files has the same identifier. There, only a watermark ahead of its transactions is refused.
     """
     if connection.vendor != "postgresql":
-        return mark.isdecimal()
+        return watermark.isdecimal()
     with connection.cursor() as cursor:
-        cursor.execute(_POSITION)
+        cursor.execute(_SYSTEM)
         [identifier, following] = cursor.fetchone()
-    taken_in, _, rest = mark.partition(" ")
+    taken_in, _, rest = watermark.partition(" ")
     return bool(taken_in == identifier and int(rest.split(":")[1]) <= following)
 
 
-def arrived_since(mark: str, column: str) -> tuple[str, list[Any]]:
-    """Return a condition in SQL and its parameters: the arrival in this column is new since the
-    mark.
-    """
+def arrived_since(watermark: str, column: str) -> tuple[str, list[Any]]:
+    """Return a condition in SQL and its parameters: the arrival in this column is new since the watermark."""
     if connection.vendor != "postgresql":
-        return f"{column} >= %s", [int(mark)]
-    seen = _Snapshot(mark)
+        return f"{column} >= %s", [int(watermark)]
+    seen = _Snapshot(watermark)
     unseen = [*seen.own, *seen.under_way]
     later = f"{column} >= %s" if is_distributed() else f"{column} >= %s AND {column} <= {_NEWEST}"
-    # By their numbers: one long transaction must not cause a scan of everything that came after it.
+    # By their ids: one long transaction must not cause a scan of everything that came after it.
     return (
         (f"({later} OR {column} = ANY (%s))", [seen.following, unseen]) if unseen else (f"({later})", [seen.following])
     )
 
 
-def has_foreign_arrivals(table: str) -> bool:
-    """Return whether a table, which is on this server alone, has rows from another database that count as new."""
+def has_restored_rows(table: str) -> bool:
+    """Return whether a table, which is on this server alone, has rows of another database that count as new."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_RESTORED.format(table)} IS NOT NULL")
         [has_them] = cursor.fetchone()
     return bool(has_them)
 
 
-def forget_foreign_arrivals(table: str) -> str:
-    """Return a statement after which such rows are old by every mark.
+def forget_restored_rows(table: str) -> str:
+    """Return a statement after which rows of another database are old by every watermark.
 
     An earlier statement of its transaction must have locked the table. It writes the table anew, which is quicker than
-    to update every row. A row that this transaction sees, although the number that it stores is not one of a
-    transaction that has ended, came from another database.
+    to update every row. A row came from another database if this transaction sees it, but the id that it stores is of
+    no transaction that has ended.
     """
     return (
         f"ALTER TABLE {table} ALTER COLUMN arrival TYPE bigint USING CASE "

@@ -14,11 +14,11 @@ from typing import Any
 from django.db import OperationalError, connection, transaction
 from django.db.models import Model
 
-from config.database.commit_order import ArrivalField, forget_foreign_arrivals, has_foreign_arrivals
+from config.database.commit_order import ArrivalField, forget_restored_rows, has_restored_rows
+from config.database.connections import UNLIMITED
 from config.database.group_commit import is_conflict
 from config.database.postgresql.base import SPREADING
 from config.database.schema import missing_migrations
-from config.database.timeouts import UNLIMITED
 
 USER = "user_id"
 """The column by whose values rows are placed, so that all rows of a user are on the same worker."""
@@ -262,8 +262,8 @@ def _with_key(table: SpreadTable) -> Iterator[str]:
 
 def _with_own_arrivals(table: SpreadTable) -> Iterator[str]:
     """Yield statements for rows that were restored from another server, whose transactions had other numbers."""
-    if table.has_arrivals and has_foreign_arrivals(table.name):
-        yield forget_foreign_arrivals(table.name)
+    if table.has_arrivals and has_restored_rows(table.name):
+        yield forget_restored_rows(table.name)
 
 
 def _rows(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -1,9 +1,8 @@
-"""Group commit: one thread serves what several threads submit at the same time, because a commit of
-ten rows takes as long as a commit of one.
+"""Group commit: one thread serves what several threads submit at the same time.
 
-If no thread is at work, a submission starts at once. Otherwise it waits, and is served next,
-together with all that came meanwhile. There is no timer and no extra thread: the first thread in
-the queue serves the whole queue.
+A commit of ten rows takes as long as a commit of one. If no thread is at work, a submission starts at once. Otherwise
+it waits, and is served next, together with all that came meanwhile. There is no timer and no extra thread: the first
+thread in the queue serves the whole queue.
 
 Apps submit with their own handlers, which read and write.
 """
@@ -18,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
+from config.database.connections import require_waiting
 from config.database.engines import may_be_distributed
-from config.database.waiting import require_waiting
 
 _DEADLOCK, _SERIALIZATION_FAILURE = "40P01", "40001"
 
@@ -31,9 +30,9 @@ Result = TypeVar("Result")
 class Handler(Generic[Item, Result]):
     """Serves all items of one kind in a group, and returns their results in order.
 
-    Handlers run in the order of their `rank`, so that two transactions lock tables in the same
-    order. A handler with `is_one_statement` needs no transaction if it is alone in its group, which
-    saves BEGIN and COMMIT. `attempt` serves most groups, and takes less time than `serve`.
+    Handlers run in the order of their `rank`, so that two transactions lock tables in the same order. A handler with
+    `is_one_statement` needs no transaction if it is alone in its group, which saves BEGIN and COMMIT. `attempt` serves
+    most groups, and takes less time than `serve`.
     """
 
     serve: Callable[[Sequence[Item]], Sequence[Result]]
@@ -47,8 +46,9 @@ class BeginAgain(Exception):
 
 
 class _Entry:
-    """One submitted item. Its thread waits at the gate until the item is done, or until it becomes
-    the leader. If the thread has submitted several, it waits at the gate of the first.
+    """One submitted item. Its thread waits at the gate until the item is done, or until it becomes the leader.
+
+    A thread that has submitted several waits at the gate of the first.
     """
 
     __slots__ = ("error", "gate", "handler", "is_done", "item", "result")
@@ -72,25 +72,20 @@ class _Entry:
 
 
 class Group:
-    """Serves items that threads submit at the same time together, inside `block()`, such as a
-    transaction.
-    """
+    """Serves items together that threads submit at the same time, inside `block()`, such as a transaction."""
 
     def __init__(self, block: Callable[[], AbstractContextManager[Any]]) -> None:
         self._block = block
         self._lock = threading.Lock()
         self._is_busy = False
         self._waiting: list[_Entry] = []
-        """The first of them is the next leader. An entry waits only while another thread is at
-        work.
-        """
+        """The first of them is the next leader. An entry waits only while another thread is at work."""
 
     def submit(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Serve an item, and return its result once the block has ended and all writes are
-        committed.
+        """Serve an item, and return its result once the block has ended and all writes are committed.
 
-        Inside a transaction, the item is served alone, and the caller's own commit counts.
-        Raises WouldWait in a thread that must not wait for the database.
+        Inside a transaction, the item is served alone, and the caller's own commit counts. Raises WouldWait in a thread
+        that must not wait for the database.
         """
         require_waiting()
         if connection.in_atomic_block:
@@ -101,8 +96,9 @@ class Group:
         return result
 
     def submit_each(self, handler: Handler[Item, Result], items: Sequence[Item]) -> list[Result | Exception]:
-        """Serve items as if as many threads submitted one each, and return the result or the error
-        of each. Inside a transaction, they are served at once, as by `submit`.
+        """Serve items as if as many threads submitted one each, and return the result or the error of each.
+
+        Inside a transaction, they are served at once, as by `submit`.
         """
         require_waiting()
         if connection.in_atomic_block:
@@ -122,9 +118,7 @@ class Group:
             self._lead()
 
     def _lead(self) -> None:
-        """Serve all waiting entries, the leader's own included. Those that arrive meanwhile get
-        another leader.
-        """
+        """Serve all waiting entries, the leader's own included. Entries that arrive meanwhile get another leader."""
         with self._lock:
             entries, self._waiting = self._waiting, []
         try:
@@ -145,9 +139,7 @@ class Group:
                 self._is_busy = False
 
     def _serve(self, entries: Sequence[_Entry]) -> None:
-        """Serve entries together. If an item fails, serve each alone, so that none fails because of
-        another.
-        """
+        """Serve entries together. If an item fails, serve each alone, so that none fails because of another."""
         try:
             try:
                 results = self._serve_together(entries, is_attempt=True)
@@ -191,9 +183,7 @@ class Group:
 
 
 def _is_state_of_database(error: Exception) -> bool:
-    """Return whether every item alone would fail as well, as when the connection is lost or the
-    disk is full.
-    """
+    """Return whether every item alone would fail as well, as when the connection is lost or the disk is full."""
     return isinstance(error, (OperationalError, InterfaceError)) and not is_conflict(error)
 
 
@@ -203,9 +193,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def _copy(error: Exception) -> Exception:
-    """Return a copy for one thread: one error that several threads raise would mix their
-    tracebacks.
-    """
+    """Return a copy for one thread: one error that several threads raise would mix their tracebacks."""
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__
     return copy

@@ -22,17 +22,15 @@ _CLAIM = (
 )
 
 
-def claim(key_id: str, *, request: str, at: datetime) -> IdempotencyKey | None:
-    """Claim a key for the current transaction, and return None, or return the row if the key has a
-    response already.
+def claim(key_id: str, *, request: str, now: datetime) -> IdempotencyKey | None:
+    """Claim a key for the current transaction and return None, or return the row of a key that has a response already.
 
-    `key_id` is a digest of the key and its sender, and `request` one of what was sent. After None,
-    the transaction must call `store_response`. If another transaction has claimed the key, this
-    waits until that one ends.
+    `key_id` is a digest of the key and its sender, and `request` one of what was sent. After None, the transaction must
+    call `store_response`. If another transaction has claimed the key, this waits until that one ends.
     """
-    moments = map(connection.ops.adapt_datetimefield_value, (at, at - RETENTION))
+    times = map(connection.ops.adapt_datetimefield_value, (now, now - RETENTION))
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [key_id, request, *moments])
+        cursor.execute(_CLAIM, [key_id, request, *times])
         is_ours = cursor.rowcount == 1
     return None if is_ours else IdempotencyKey.objects.get(pk=key_id)
 

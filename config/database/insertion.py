@@ -19,20 +19,20 @@ from config.database.commit_order import CURRENT, ArrivalField
 from config.database.engines import is_distributed, is_spread
 from config.database.outages import is_outage
 
-_MOST_ROWS = 1000
+_MAX_ROWS = 1000
 """In one statement. SQLite limits the number of parameters, and each value is one."""
 
 
 def insert(
     model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[Any]], then: str, *, only: str = ""
 ) -> list[Any]:
-    """Insert rows in order, in the caller's transaction, and return the rows that the statement
-    returns.
+    """Insert rows in order, in the caller's transaction, and return the rows that the statement returns.
 
-    Each row has one value per column. `then` is the end of the statement: `ON CONFLICT ...` and
-    `RETURNING ...`. SQLite returns UUIDs as texts (see `as_uuid`). `only`, for callers that must
-    leave some rows out, joins or filters the rows: PostgreSQL has them as the elements `given`,
-    SQLite as the table `given` with these columns. Tables that are spread have no `only`.
+    Each row has one value per column. `then` is the end of the statement: `ON CONFLICT ...` and `RETURNING ...`. SQLite
+    returns UUIDs as texts (see `as_uuid`).
+
+    Callers that must leave some rows out join or filter them by `only`: PostgreSQL has them as the elements `new_row`,
+    SQLite as the table `new_row` with these columns. Tables that are spread have no `only`.
     """
     return execute_all(prepare(model, columns, rows, then, only=only))
 
@@ -50,7 +50,7 @@ def insert_arrays(
     names, arrays = ", ".join(columns), ", ".join(f"%s::{types[column]}[]" for column in columns)
     statement = (
         f"INSERT INTO {model._meta.db_table} ({', '.join(same)}, {names}) "  # noqa: S608 (no data)
-        f"SELECT {', '.join(['%s'] * len(same))}, {names} FROM unnest({arrays}) AS given({names}) {then}"
+        f"SELECT {', '.join(['%s'] * len(same))}, {names} FROM unnest({arrays}) AS new_row({names}) {then}"
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, [*same.values(), *map(array, columns.values())])
@@ -106,8 +106,8 @@ def prepare(
 ) -> Iterator[Statement]:
     """Yield the statements of `insert`, so that callers can make them before their transaction begins."""
     make_statement = _with_json if connection.vendor == "postgresql" and not is_spread(model) else _with_values
-    for start in range(0, len(rows), _MOST_ROWS):
-        statement, parameters = make_statement(model, tuple(columns), rows[start : start + _MOST_ROWS], only)
+    for start in range(0, len(rows), _MAX_ROWS):
+        statement, parameters = make_statement(model, tuple(columns), rows[start : start + _MAX_ROWS], only)
         yield f"{statement} {then}", parameters
 
 
@@ -225,9 +225,7 @@ def as_uuid(value: UUID | str) -> UUID:
 
 
 def _with_json(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]], only: str) -> Statement:
-    """Pass all rows as one parameter, which takes the driver a third of the time of one parameter
-    per value.
-    """
+    """Pass all rows as one parameter, which takes the driver a third of the time of one parameter for each value."""
     return f"{_insert_json(model, columns)} {only}", [orjson.dumps(rows).decode()]
 
 
@@ -235,13 +233,13 @@ def _with_json(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequ
 def _insert_json(model: type[Model], columns: tuple[str, ...]) -> str:
     fields = {field.column: field for field in model._meta.concrete_fields}
     values = [
-        f"NULLIF(given -> {at}, 'null')"
+        f"NULLIF(new_row -> {index}, 'null')"
         if isinstance(field, JSONField)
-        else f"(given ->> {at})::{field.db_type(connection)}"
-        for at, field in enumerate(map(fields.__getitem__, columns))
+        else f"(new_row ->> {index})::{field.db_type(connection)}"
+        for index, field in enumerate(map(fields.__getitem__, columns))
     ]
-    given = "FROM jsonb_array_elements(%s) AS given"
-    return f"{_insert(model, columns)} SELECT {', '.join(values)} {given}"
+    rows = "FROM jsonb_array_elements(%s) AS new_row"
+    return f"{_insert(model, columns)} SELECT {', '.join(values)} {rows}"
 
 
 def _with_values(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]], only: str) -> Statement:
@@ -260,7 +258,7 @@ def _with_values(model: type[Model], columns: tuple[str, ...], rows: Sequence[Se
     values = f"VALUES {', '.join([row] * len(rows))}"
     if only:
         names = ", ".join(columns + arrivals)
-        chosen = f"WITH given({names}) AS ({values}) SELECT given.* FROM given {only}"  # noqa: S608 (no data)
+        chosen = f"WITH new_row({names}) AS ({values}) SELECT new_row.* FROM new_row {only}"  # noqa: S608 (no data)
         values = f"SELECT * FROM ({chosen}) WHERE true"  # noqa: S608 (no data)
     return f"{_insert(model, columns + arrivals)} {values}", parameters
 

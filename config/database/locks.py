@@ -1,8 +1,7 @@
 """Every lock that a transaction may wait for, in the one order in which transactions take them.
 
-Two transactions that take the same locks in different orders can deadlock. So each lock has a rank,
-and a transaction takes locks by ascending rank. With `CHECK_LOCK_ORDER` (the tests set it), any
-other order raises an error.
+Two transactions that take the same locks in different orders can deadlock. So each lock has a rank, and a transaction
+takes locks by ascending rank. With `CHECK_LOCK_ORDER` (the tests set it), any other order raises an error.
 
 Advisory locks have no rank, because nothing waits for them.
 """
@@ -21,7 +20,6 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 from django.db.models import Model, QuerySet
 
-from config.database.engines import is_distributed
 from config.database.file_locks import file_lock
 from config.database.insertion import array
 from config.models import Change, Environment
@@ -30,9 +28,7 @@ Row = TypeVar("Row", bound=Model)
 
 
 class Rank(IntEnum):
-    """The locks, in the order in which a transaction takes them. Each is held until the transaction
-    ends.
-    """
+    """The locks, in the order in which a transaction takes them. Each is held until the transaction ends."""
 
     CHANGE_LOG = 1
     """Held by every write of configuration, so that revisions follow the order of commits."""
@@ -47,41 +43,35 @@ class Rank(IntEnum):
 
 
 class WrongLockOrder(RuntimeError):
-    """A transaction takes a lock of a lower rank than one that it holds, and could cause a
-    deadlock.
-    """
+    """A transaction takes a lock of a lower rank than one that it holds, and could cause a deadlock."""
 
 
 def lock_change_log() -> None:
     """Wait until no other transaction changes configuration, and make others wait.
 
-    The lock is on the oldest row of the log, which is never deleted. A transaction that waited for
-    the newest row would wake up holding a row that is no longer the newest. SQLite has one writer
-    at a time anyway.
+    The lock is on the oldest row of the log, which is never deleted. A transaction that waited for the newest row would
+    wake up holding a row that is no longer the newest. SQLite has one writer at a time anyway.
     """
-    take(Rank.CHANGE_LOG)
+    check_order(Rank.CHANGE_LOG)
     Change.objects.select_for_update().order_by("revision").values_list("revision").first()
 
 
 def lock_environment(environment: Environment) -> None:
-    """Wait until no other transaction erases a user of this environment or starts an experiment,
-    and make others wait.
+    """Wait until no other transaction erases a user of this environment or starts an experiment, and make others wait.
 
-    A start makes exposures of stored events, and an erasure deletes both: side by side, neither
-    would see what the other has not committed. Recording new events needs no lock, because this one
-    lets rows refer to the environment.
+    A start makes exposures of stored events, and an erasure deletes both: side by side, neither would see what the
+    other has not committed. Recording new events needs no lock, because this one lets rows refer to the environment.
     """
-    take(Rank.ENVIRONMENT)
+    check_order(Rank.ENVIRONMENT)
     Environment.objects.select_for_update(no_key=True).values_list("pk").get(pk=environment.pk)
 
 
 def lock_rows(rank: Rank, rows: QuerySet[Any, Row], *, no_key: bool = False) -> list[Row]:
-    """Return the rows, locked for writing. Order them, so that two transactions lock common rows in
-    the same order.
+    """Return the rows, locked for writing. Order them, so that two transactions lock common rows in the same order.
 
     With `no_key`, others may insert rows that refer to these meanwhile.
     """
-    take(rank)
+    check_order(rank)
     return list(rows.select_for_update(no_key=no_key))
 
 
@@ -89,12 +79,12 @@ Strength = Literal["KEY SHARE", "SHARE", "NO KEY UPDATE"]
 
 
 def share_rows(rank: Rank, rows: QuerySet[Any, Any], strength: Strength) -> Sequence[tuple[Any, ...]]:
-    """Return the values of the rows, kept as they are for this transaction.
+    """Lock rows until this transaction ends, and return their values. They need `values_list()`.
 
-    KEY SHARE prevents deletion alone, SHARE every change; others may share the rows. The ORM has
-    neither. NO KEY UPDATE is for rows that this transaction changes. Needs `values_list()`.
+    KEY SHARE prevents deletion alone, and SHARE every change; others may share the rows. The ORM has neither. NO KEY
+    UPDATE is for rows that this transaction changes.
     """
-    take(rank)
+    check_order(rank)
     if connection.vendor != "postgresql":  # SQLite has one writer at a time
         return list(rows)
     statement, parameters = rows.query.sql_with_params()
@@ -102,10 +92,6 @@ def share_rows(rank: Rank, rows: QuerySet[Any, Any], strength: Strength) -> Sequ
         cursor.execute(f"{statement} FOR {strength}", parameters)
         locked: list[tuple[Any, ...]] = cursor.fetchall()
     return locked
-
-
-# Two numbers, unlike those of `experiments.models.locks`.
-_SNAPSHOTS = "(3, 0)"
 
 
 def lock_each(
@@ -131,16 +117,16 @@ def lock_each(
     Without statistics, or with old ones, PostgreSQL would rather read all rows than look each one up. OFFSET 0 leaves
     it no choice, and has every row locked before any is left out.
     """
-    take(rank)
+    check_order(rank)
     named, value = within
     statement = f"""
-        SELECT given.key, stored.*
-        FROM unnest(%s::text[], %s::text[], %s::timestamptz[]) AS given(key, same, no_later)
+        SELECT wanted.key, stored.*
+        FROM unnest(%s::text[], %s::text[], %s::timestamptz[]) AS wanted(key, same, no_later)
         LEFT JOIN LATERAL (
             SELECT {", ".join(columns)}, {flag} IS NOT NULL FROM {model._meta.db_table}
-            WHERE {named} = %s AND {key} = given.key OFFSET 0 FOR {strength}
+            WHERE {named} = %s AND {key} = wanted.key OFFSET 0 FOR {strength}
         ) AS stored ON true
-        WHERE stored.{same} IS DISTINCT FROM given.same OR stored.{no_later} > given.no_later
+        WHERE stored.{same} IS DISTINCT FROM wanted.same OR stored.{no_later} > wanted.no_later
     """  # noqa: S608 (no data)
     values, moments = zip(*expected.values(), strict=True)
     with connection.cursor() as cursor:
@@ -160,70 +146,18 @@ def lock_hashes(space: int, texts: Collection[str], *, are_shared: bool = False)
         cursor.execute(f"SELECT {lock}(%s, hash) FROM ({hashes}) AS hashes", [space, [*texts]])  # noqa: S608 (no data)
 
 
-def keep_snapshots_from_beginning() -> None:
-    """On Citus, let no reader begin until this transaction has committed on every worker. Call it last.
-
-    A reader would otherwise take one snapshot on the coordinator before the commit, and another one on a worker after
-    it, and read sums of other totals than those that it reads.
-    """
-    if is_distributed():
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT pg_advisory_xact_lock{_SNAPSHOTS}")
-
-
-@contextmanager
-def keep_totals_from_changing() -> Iterator[None]:
-    """On Citus, let no transaction that changes totals commit in this block, in which a reader takes its snapshots.
-
-    The reader's transaction begins in the block. A lock of its own would be too late, because the statement that waits
-    for it takes a snapshot before.
-    """
-    postgresql: Any = connection
-    postgresql.ensure_connection()
-    with _in_transaction_beside() if postgresql.connection.is_pooled else _in_session():
-        yield
-
-
-@contextmanager
-def _in_session() -> Iterator[None]:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT pg_advisory_lock_shared{_SNAPSHOTS}")
-        try:
-            yield
-            cursor.execute(f"SELECT pg_advisory_unlock_shared{_SNAPSHOTS}")
-        except BaseException:
-            connection.close()  # the lock would outlive a transaction that has failed
-            raise
-
-
-@contextmanager
-def _in_transaction_beside() -> Iterator[None]:
-    """Hold the lock on another connection: a pool gives this one's sessions to others."""
-    holder = connection.copy()
-    try:
-        holder.set_autocommit(False)
-        with holder.cursor() as cursor:
-            cursor.execute(f"SELECT pg_advisory_xact_lock_shared{_SNAPSHOTS}")
-        yield
-    finally:
-        with suppress(Error):
-            holder.rollback()
-        holder.close()
-
-
-class _Taken(threading.local):
-    """The ranks that this thread has taken, each with the transaction that holds it until it ends."""
+class _Held(threading.local):
+    """The ranks that this thread holds, each with the transaction at whose end it is released."""
 
     def __init__(self) -> None:
         self.ranks: list[tuple[Rank, transaction.Atomic]] = []
 
 
-_taken = _Taken()
+_held = _Held()
 
 
-def take(rank: Rank) -> None:
-    """Record that the transaction takes a lock of this rank. Raises WrongLockOrder if the order is
-    checked.
+def check_order(rank: Rank) -> None:
+    """Record that the transaction takes a lock of this rank. Raises WrongLockOrder if it holds one of a higher rank.
 
     A lock may be taken again while it is held, because that does not wait.
     """
@@ -234,20 +168,18 @@ def take(rank: Rank) -> None:
     begun = [block for block in blocks if not getattr(block, "_from_testcase", False)]
     if not begun:
         return
-    held = [(other, block) for other, block in _taken.ranks if any(block is open_block for open_block in blocks)]
+    held = [(other, block) for other, block in _held.ranks if any(block is open_block for open_block in blocks)]
     ranks = {other for other, _ in held}
     if ranks and rank < max(ranks) and rank not in ranks:
         raise WrongLockOrder(f"{rank.name} is taken after {max(ranks).name}; take it before.")
-    _taken.ranks = [*held, (rank, begun[0])]
+    _held.ranks = [*held, (rank, begun[0])]
 
 
 @contextmanager
 def advisory_lock(name: str) -> Iterator[bool]:
-    """Try to hold the lock of this name, and yield whether that worked: False if any process of any
-    host has it.
+    """Try to hold the lock of this name, and yield whether that worked: False if any process of any host has it.
 
-    It never waits, and ends with the process. The block is not a transaction, and commits its own
-    ones.
+    It never waits, and ends with the process. The block is not a transaction, and commits its own ones.
     """
     if connection.vendor == "postgresql":
         with _in_postgresql(name) as is_ours:
@@ -259,8 +191,7 @@ def advisory_lock(name: str) -> Iterator[bool]:
 
 @contextmanager
 def _in_postgresql(name: str) -> Iterator[bool]:
-    """Hold the lock in a transaction, because PgBouncer would lose or leave over a lock of a
-    session.
+    """Hold the lock in a transaction, because PgBouncer would lose or leave over a lock of a session.
 
     The transaction has its own connection and reads nothing else, so it does not hold back VACUUM.
     """

@@ -21,9 +21,7 @@ LISTENER_NAME = "halyard-watcher"
 
 
 def announce() -> None:
-    """Announce to every host that the change log has grown, if and when the current transaction
-    commits.
-    """
+    """Announce to every host that the change log has grown, once the current transaction commits."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
@@ -50,18 +48,14 @@ class Alarm:
 
 
 class Listener:
-    """Listens for one thread, on the thread's own connection, and on each connection that replaces
-    it.
-    """
+    """Listens for one thread, on the thread's own connection, and on each connection that replaces it."""
 
     def __init__(self) -> None:
         self._tried_on: Any = None
         self._is_listening = False
 
     def listen(self) -> None:
-        """Start listening on the current connection. If the database refuses, do not try again on
-        it.
-        """
+        """Start listening on the current connection. If the database refuses, do not try again on it."""
         if connection.vendor != "postgresql":
             return
         connection.ensure_connection()

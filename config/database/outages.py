@@ -14,15 +14,13 @@ from typing import Any, TypeVar
 
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, close_old_connections, connection
 
-from config.database.waiting import require_waiting
+from config.database.connections import require_waiting
 
 logger = logging.getLogger(__name__)
 
 # Codes of PostgreSQL that Python's database API puts into a class with others of another kind.
 _STATES = ("25006", "25P03", "25P04")
-"""The database accepts reads only, or it ended a transaction that took too long, with its
-connection.
-"""
+"""The database accepts reads only, or it ended a transaction that took too long, with its connection."""
 _INTERNAL = "XX000"
 _LOST_WORKER = ("connect", "failed to prepare transaction", "could not commit transaction for shard")
 """A coordinator of Citus says so, with the code for a defect, if it has lost a worker in the middle of a statement."""
@@ -35,9 +33,7 @@ Result = TypeVar("Result")
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether the state of the database is the cause, not the statement. PostgreSQL's error
-    codes show it.
-    """
+    """Return whether the state of the database is the cause, not the statement. PostgreSQL's error codes show it."""
     if not isinstance(error, (DatabaseError, InterfaceError)):
         return False
     code = getattr(error.__cause__, "sqlstate", None) or ""
@@ -49,7 +45,7 @@ def is_outage(error: BaseException | None) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Return how the database put an error, without the lines that follow. It has no password in it."""
+    """Return the first line of an error of the database, which has no password in it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rstrip(".")
 

@@ -67,8 +67,8 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """How far the log of the primary goes. `timeline` is None if it is no primary with all data on one server."""
+class PrimaryLog:
+    """How far the log of the primary goes. `timeline` is None if it is no primary, or has data on other servers."""
 
     system: int
     timeline: int | None
@@ -76,7 +76,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReplicaLog:
     """How far a replica has replayed a log. `replayed` is None if it is no standby."""
 
     system: int
@@ -84,19 +84,19 @@ class Standing:
     replayed: int | None
 
 
-def judge(position: Position, standing: Standing) -> Reason:
-    """Return whether the replica has everything that the primary had at this position, or why not.
+def compare_logs(primary: PrimaryLog, replica: ReplicaLog) -> Reason:
+    """Return whether the replica has replayed all of the primary's log, or why not.
 
     A timeline begins when a standby takes over. A replica that still follows the former primary may have replayed more
     bytes than the new one has written, and yet lack what the new one has.
     """
-    if standing.replayed is None or (standing.system, standing.timeline) != (position.system, position.timeline):
+    if replica.replayed is None or (replica.system, replica.timeline) != (primary.system, primary.timeline):
         return Reason.OTHER_DATABASE
-    return Reason.CURRENT if standing.replayed >= position.end else Reason.BEHIND
+    return Reason.CURRENT if replica.replayed >= primary.end else Reason.BEHIND
 
 
 def end_of_records(inserted: int, page: int, file: int) -> int:
-    """Return where the last record ends. If that is the end of a page, PostgreSQL already counts the next header."""
+    """Return where the last record ends. PostgreSQL counts the header of the next page if the record ends a page."""
     header = _LONG_HEADER if inserted % file < page else _SHORT_HEADER
     return inserted - header if inserted % page == header else inserted
 
@@ -142,7 +142,7 @@ class ReplicaReads:
 
     def __init__(self, *models: type[Model]) -> None:
         self._models = models
-        self._position: Position | None = None
+        self._primary: PrimaryLog | None = None
         self._needs_primary = not has_replica()
 
     def read(self, function: Callable[[], Result]) -> Result:
@@ -152,7 +152,7 @@ class ReplicaReads:
         if _process.is_away:
             return self._read_primary(function, Reason.AWAY)
         try:
-            self._position = self._position or ask_primary()
+            self._primary = self._primary or read_primary_log()
         except Error as error:
             _warn("The primary does not say how far its log goes, so the replica is not read", error)
             return self._read_primary(function, Reason.FAILED)
@@ -160,11 +160,11 @@ class ReplicaReads:
             # Behind a pool, only a transaction stays with one server. Each of its statements sees what was replayed
             # before that statement began, so the check has to be a statement of its own.
             with transaction.atomic(REPLICA), _never_reopened():
-                reason = _check(self._position)
+                reason = _check(self._primary)
                 if reason is Reason.CURRENT:
                     result = self._read_replica(function)
         except Error as error:
-            reason = _note_failure(error)
+            reason = _handle_failure(error)
         if reason is not Reason.CURRENT:
             return self._read_primary(function, reason)
         metrics.event_reads.add(1, REPLICA, reason)
@@ -183,30 +183,30 @@ class ReplicaReads:
         return function()
 
 
-def ask_primary() -> Position:
+def read_primary_log() -> PrimaryLog:
     """Return how far the log of the primary goes now."""
     with connections[PRIMARY].cursor() as cursor:
         cursor.execute(_ASK_PRIMARY)
         system, name, inserted, page, file, has_other_servers = cursor.fetchone()
     if name is None or has_other_servers:
-        return Position(system, None, 0)
-    return Position(system, int(name[:8], 16), end_of_records(int(inserted), page, file))
+        return PrimaryLog(system, None, 0)
+    return PrimaryLog(system, int(name[:8], 16), end_of_records(int(inserted), page, file))
 
 
-def ask_replica() -> Standing:
+def read_replica_log() -> ReplicaLog:
     """Return how far the replica has replayed the log."""
     with connections[REPLICA].cursor() as cursor:
         cursor.execute(_ASK_REPLICA)
         system, timeline, replayed = cursor.fetchone()
-    return Standing(system, timeline, None if replayed is None else int(replayed))
+    return ReplicaLog(system, timeline, None if replayed is None else int(replayed))
 
 
-def _check(position: Position) -> Reason:
-    """Give the replica a moment to catch up. If it did not in the last second, only look whether it has by now."""
+def _check(primary: PrimaryLog) -> Reason:
+    """Give the replica a moment to catch up, unless it has failed to within the last second."""
     now = time.monotonic()
     deadline = now + (_SECONDS_TO_CATCH_UP if now >= _process.waits_from else 0)
     with _answering_soon():
-        while (reason := judge(position, ask_replica())) is Reason.BEHIND and time.monotonic() < deadline:
+        while (reason := compare_logs(primary, read_replica_log())) is Reason.BEHIND and time.monotonic() < deadline:
             time.sleep(_SECONDS_BETWEEN_POLLS)
     if reason is Reason.BEHIND and now >= _process.waits_from:
         _process.waits_from = time.monotonic() + _SECONDS_BETWEEN_WAITS
@@ -221,11 +221,11 @@ def _check(position: Position) -> Reason:
 def _answering_soon() -> Iterator[None]:
     """Give up a replica that hangs, before all threads of the process wait for it."""
     opened: Any = connections[REPLICA].connection
-    opened.most_seconds = _SECONDS_TO_ANSWER
+    opened.max_wait = _SECONDS_TO_ANSWER
     try:
         yield
     finally:
-        opened.most_seconds = None
+        opened.max_wait = None
 
 
 @contextmanager
@@ -247,8 +247,8 @@ def _warn(message: str, error: Error | None = None) -> None:
         logger.warning(message if error is None else f"{message}: {first_line(error)}")
 
 
-def _note_failure(error: Error) -> Reason:
-    """Have a thread try again until the replica answers, if its connection is broken."""
+def _handle_failure(error: Error) -> Reason:
+    """Return the reason. If the connection is broken, a thread tries again until the replica answers."""
     if connections[REPLICA].connection is not None:
         return Reason.FAILED
     with _process.lock:
@@ -265,7 +265,7 @@ def _try_until_it_answers() -> None:
     while _process.is_away:
         time.sleep(_SECONDS_BETWEEN_TRIES)
         with suppress(Error):
-            ask_replica()
+            read_replica_log()
             logger.warning("The replica answers again")
             _process.is_away = False
         connections[REPLICA].close()

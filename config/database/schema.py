@@ -1,12 +1,14 @@
-"""Whether the database has the schema that this code expects."""
+"""The schema: whether the database has the one that this code expects, and indexes that are added under traffic."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pkgutil import iter_modules
+from typing import Any
 
 from django.apps import apps
 from django.db import connection
+from django.db.migrations import AddIndex
 from django.db.migrations.recorder import MigrationRecorder
 
 FIRST = "0001_first_release"
@@ -55,3 +57,37 @@ def _own() -> Iterator[tuple[str, str]]:
     for app in apps.get_app_configs():
         folder = f"{app.path}/migrations"
         yield from ((app.label, module.name) for module in iter_modules([folder]) if module.name[0] not in "_~")
+
+
+class AddIndexOnline(AddIndex):
+    """Add an index without blocking writers; its migration must set `atomic = False`.
+
+    On PostgreSQL, the index is built concurrently. If that was interrupted before, an invalid index is left, which is
+    replaced. On other databases, this is a plain `AddIndex`.
+    """
+
+    atomic = False
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+            return
+        model = to_state.apps.get_model(app_label, self.model_name)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            _leave_no_transaction_open(schema_editor)
+            schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(self.index.name)}")
+            schema_editor.add_index(model, self.index, concurrently=True)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            super().database_backwards(app_label, schema_editor, from_state, to_state)
+            return
+        model = from_state.apps.get_model(app_label, self.model_name)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            _leave_no_transaction_open(schema_editor)
+            schema_editor.remove_index(model, self.index, concurrently=True)
+
+
+def _leave_no_transaction_open(schema_editor: Any) -> None:
+    if schema_editor.connection.in_atomic_block:
+        raise TypeError("AddIndexOnline works outside of transactions alone; set atomic = False in the migration.")

@@ -15,7 +15,16 @@ from django.utils import timezone
 from config.database.distribution import make_plan, spread
 from config.database.engines import Engine, engine
 from config.database.outages import first_line
-from config.database.replica import REPLICA, Position, Reason, Standing, ask_primary, ask_replica, has_replica, judge
+from config.database.replica import (
+    REPLICA,
+    PrimaryLog,
+    Reason,
+    ReplicaLog,
+    compare_logs,
+    has_replica,
+    read_primary_log,
+    read_replica_log,
+)
 from config.database.schema import SchemaIsBehind, SchemaWasReplaced, require_schema
 from config.management.examinations import Finding, Options, error, ok, warning
 from config.models import Change
@@ -144,23 +153,23 @@ def examine_replica(_: Options) -> Iterator[Finding]:
     if not has_replica():
         return
     try:
-        position = ask_primary()
+        primary = read_primary_log()
     except Error:
         return  # the examination of the database says more
     try:
-        yield from _examine_replication(position)
+        yield from _examine_replication(primary)
     except Error as problem:
         words = first_line(problem)
         yield warning(f"It does not answer: {words}", f"Check REPLICA_URL, and whether it runs. {_READ_INSTEAD}")
 
 
-def _examine_replication(position: Position) -> Iterator[Finding]:
-    standing = _wait_for(position)
-    if judge(position, standing) is Reason.OTHER_DATABASE:
-        yield error(*_mismatch(position, standing))
+def _examine_replication(primary: PrimaryLog) -> Iterator[Finding]:
+    replica = _wait_for(primary)
+    if compare_logs(primary, replica) is Reason.OTHER_DATABASE:
+        yield error(*_mismatch(primary, replica))
         return
     is_receiving, is_paused = _ask("SELECT EXISTS (SELECT FROM pg_stat_wal_receiver), pg_is_wal_replay_paused()")
-    missing = position.end - (standing.replayed or 0)
+    missing = primary.end - (replica.replayed or 0)
     if is_paused:
         yield warning(f"Replay is paused. {_behind(missing)}", f"Run `SELECT pg_wal_replay_resume()`. {_READ_INSTEAD}")
     elif not is_receiving:
@@ -173,23 +182,23 @@ def _examine_replication(position: Position) -> Iterator[Finding]:
         yield ok("It streams, and has replayed what the primary had when this began.")
 
 
-def _wait_for(position: Position) -> Standing:
+def _wait_for(primary: PrimaryLog) -> ReplicaLog:
     deadline = time.monotonic() + _SECONDS_TO_CATCH_UP
-    while judge(position, standing := ask_replica()) is Reason.BEHIND and time.monotonic() < deadline:
+    while compare_logs(primary, replica := read_replica_log()) is Reason.BEHIND and time.monotonic() < deadline:
         time.sleep(_SECONDS_BETWEEN_POLLS)
-    return standing
+    return replica
 
 
-def _mismatch(position: Position, standing: Standing) -> tuple[str, str]:
-    if position.timeline is None:
+def _mismatch(primary: PrimaryLog, replica: ReplicaLog) -> tuple[str, str]:
+    if primary.timeline is None:
         remedy = "Unset REPLICA_URL: only the standby of a primary that has all rows itself can be compared with it."
         return "DATABASE_URL is a standby, or a coordinator of Citus.", remedy
-    if standing.system != position.system:
+    if replica.system != primary.system:
         return "It belongs to another PostgreSQL cluster.", "Set REPLICA_URL to a standby of DATABASE_URL's server."
-    if standing.replayed is None:
+    if replica.replayed is None:
         return "It is no standby, because it accepts writes.", "Set REPLICA_URL to a standby of DATABASE_URL's server."
     return (
-        f"It follows timeline {standing.timeline}, and the primary writes timeline {position.timeline}.",
+        f"It follows timeline {replica.timeline}, and the primary writes timeline {primary.timeline}.",
         "After a failover, run CHECKPOINT on the primary and then on the standby. If that does not help, build the "
         "standby anew.",
     )

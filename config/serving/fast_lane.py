@@ -35,7 +35,7 @@ from config.api.failures import answer_exception
 from config.api.headers import stale_header
 from config.api.limits import require_allowance
 from config.api.renderers import media_type_of
-from config.database.waiting import WouldWait, may_wait
+from config.database.connections import WouldWait, may_wait
 from config.models import Scope
 from config.monitoring.addresses import is_trusted
 from config.monitoring.request_ids import current, request_id_of

@@ -17,7 +17,7 @@ from django.http import HttpResponse, JsonResponse
 
 from config import snapshot
 from config.api.authentication import why_not_local
-from config.database import open_connections
+from config.database import connections
 from config.monitoring import metrics
 from config.monitoring.exposition import render
 from config.monitoring.request_ids import request_id_of
@@ -70,7 +70,7 @@ def measure_state() -> None:
     metrics.staleness.set(snapshot.staleness() or 0)
     if snapshot.is_loaded():
         metrics.revision.set(snapshot.revision())
-    metrics.database_connections.set(open_connections.count())
+    metrics.database_connections.set(connections.count_open())
 
 
 def _readiness(is_stopping: bool) -> JsonResponse:

@@ -18,7 +18,7 @@ from config.serving.worker import end_with_parent, raise_limit_of_open_files
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from config.database.timeouts import limit_process
+from config.database.connections import limit_process
 from config.monitoring import counting, metrics
 from config.monitoring.access_log import AccessLog, LoggedStreams, StreamApplication
 from config.monitoring.memory import SharedMemory

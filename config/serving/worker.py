@@ -23,8 +23,8 @@ from django.conf import settings
 
 from config.api import limits
 from config.database import outages
+from config.database.connections import limit_process
 from config.database.notifications import Listener
-from config.database.timeouts import limit_process
 from config.monitoring import counting
 from config.monitoring.memory import SharedMemory
 from config.monitoring.starting import watch_errors, watch_requests

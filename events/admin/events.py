@@ -29,7 +29,7 @@ from config.admin.current_environment import check_environment, current_environm
 from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import ListPage, ReadOnly
 from config.admin.template_filters import address_of_user, link_to_user
-from config.database.commit_order import is_position
+from config.database.commit_order import is_live_watermark
 from config.database.replica import ReplicaReads
 from config.errors import DomainError
 from events.admin.descriptions import describe_properties, value_text
@@ -125,7 +125,7 @@ def _read_page(view: Callable[[], HttpResponse]) -> HttpResponse:
 def _tail_answer(request: HttpRequest) -> JsonResponse:
     """Return the events since the position in `after`, or without it only the current position."""
     after = request.GET.get("after", "")
-    if after and not is_position(after):
+    if after and not is_live_watermark(after):
         return _refuse(400, "after: Must be the position of the last answer.")
     values = {name: request.GET.get(name, "") for name in _FOLLOWED}
     for name, value in values.items():
@@ -138,7 +138,7 @@ def _tail_answer(request: HttpRequest) -> JsonResponse:
     followed = TailFilter(values["event"], values["userId"], values["experimentId"], values["variant"])
     tail = read_tail(current_environment(request), followed, after or None)
     events = [_describe(event) for event in tail.events]
-    return JsonResponse({"position": tail.position, "events": events, "hasMore": tail.has_more})
+    return JsonResponse({"position": tail.watermark, "events": events, "hasMore": tail.has_more})
 
 
 def _describe(event: Event) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Model, Q, Value
 
-from config.database.commit_order import is_position, newest_arrivals, newest_position
+from config.database.commit_order import is_live_watermark, live_watermark, newest_arrivals
 from config.models import Environment
 from events.models import Event
 from experiments.exposures.assignment import assigners
@@ -84,13 +84,13 @@ _EVENTS, _EXPOSURES = Event._meta.db_table, Exposure._meta.db_table
 
 def current_arrivals() -> str:
     """Return the position of events and exposures in the order of commits, for `has_arrivals`."""
-    return _SEPARATOR.join((newest_position(_EVENTS), newest_position(_EXPOSURES)))
+    return _SEPARATOR.join((live_watermark(_EVENTS), live_watermark(_EXPOSURES)))
 
 
 def can_be_arrivals(text: str) -> bool:
     """Return whether a client may have got this text from `current_arrivals`."""
     positions = text.split(_SEPARATOR)
-    return len(positions) == 2 and all(map(is_position, positions))
+    return len(positions) == 2 and all(map(is_live_watermark, positions))
 
 
 def has_arrivals(experiment: Experiment, names: Collection[str], since: str) -> bool:

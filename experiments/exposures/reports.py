@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from config.database.two_phases import commit_in_two_phases
+from config.database.transactions import commit_in_two_phases
 from experiments.exposures.attributes import storable_attributes
 from experiments.exposures.storage import ExposureRow, insert_new, replace, replace_with_attributes
 from experiments.models import Origin

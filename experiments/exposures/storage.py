@@ -140,11 +140,11 @@ def _counted(exposures: Sequence[ExposureRow]) -> list[ExposureRow]:
 _COUNTED = "e.started_at IS NOT NULL AND (e.stopped_at IS NULL OR (e.frozen_at IS NULL AND {moment} <= e.stopped_at))"
 _ONLY_COUNTED = {
     # The lock waits for a stop or an undo, which then decides: PostgreSQL compares with the row that it left.
-    "postgresql": f"JOIN {Experiment._meta.db_table} e ON e.id = (given ->> 0)::uuid AND "
-    + _COUNTED.format(moment=f"(given ->> {_COLUMNS.index('exposed_at')})::timestamptz")
+    "postgresql": f"JOIN {Experiment._meta.db_table} e ON e.id = (new_row ->> 0)::uuid AND "
+    + _COUNTED.format(moment=f"(new_row ->> {_COLUMNS.index('exposed_at')})::timestamptz")
     + " FOR KEY SHARE OF e",
-    "sqlite": f"JOIN {Experiment._meta.db_table} e ON e.id = given.experiment_id AND "
-    + _COUNTED.format(moment="given.exposed_at"),
+    "sqlite": f"JOIN {Experiment._meta.db_table} e ON e.id = new_row.experiment_id AND "
+    + _COUNTED.format(moment="new_row.exposed_at"),
 }
 """The part of an insert that leaves out exposures after a stop, or of a start that was undone."""
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from config.database.engines import is_distributed
-from config.database.locks import Rank, Strength, lock_each, lock_hashes, lock_rows, share_rows, take
+from config.database.locks import Rank, Strength, check_order, lock_each, lock_hashes, lock_rows, share_rows
 from experiments.models.experiment import Experiment, ExperimentQuerySet, Status
 from experiments.models.exposure import Exposure
 from experiments.models.results import ResultState
@@ -115,7 +115,7 @@ def lock_exposures(experiment_id: UUID, user_ids: Collection[str]) -> LockedExpo
 def lock_for_deletion(theirs: QuerySet[Exposure], user_ids: Collection[str]) -> list[Exposure]:
     """Lock and return exposures of these users, after waiting for transactions that hold or change them."""
     if is_distributed():
-        take(Rank.EXPOSURES)
+        check_order(Rank.EXPOSURES)
         lock_hashes(_LockKind.PRESENT, user_ids)
         lock_hashes(_LockKind.CHANGED, user_ids)
         return list(theirs)
@@ -135,7 +135,7 @@ class _LockKind(IntEnum):
 
 
 def _hold_distributed(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> LockedExposures:
-    take(Rank.EXPOSURES)
+    check_order(Rank.EXPOSURES)
     lock_hashes(_LockKind.PRESENT, expected.keys(), are_shared=True)
     if strength == "NO KEY UPDATE":
         lock_hashes(_LockKind.CHANGED, expected.keys())

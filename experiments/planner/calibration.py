@@ -16,8 +16,8 @@ from django.db.models import QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
-from config.database.consistent_reads import read_consistently
 from config.database.planning import IN_ONE_PASS, planned
+from config.database.transactions import read_consistently
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Status

@@ -15,9 +15,9 @@ from django.db import transaction
 from django.db.models import CharField, F, IntegerField, Min, Value
 from django.db.models.functions import MD5
 
-from config.database.consistent_reads import read_consistently
 from config.database.planning import BY_INDEX, planned
 from config.database.selects import rows_of, select_of
+from config.database.transactions import read_consistently
 from config.models import Environment
 from events.models import Event
 from experiments.metrics.definition import Definition, definitions_of

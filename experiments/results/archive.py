@@ -12,8 +12,8 @@ from typing import get_args
 
 from django.db import transaction
 
-from config.database.consistent_reads import read_consistently
 from config.database.planning import planned
+from config.database.transactions import read_consistently
 from config.documents import Document
 from events.removal import format_count
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants

@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import BooleanField, Case, Exists, Min, OuterRef, QuerySet, TextField, Value, When
 from django.db.models.functions import Least, TruncSecond
 
-from config.database.consistent_reads import read_consistently
+from config.database.transactions import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second
 from events.models import Event

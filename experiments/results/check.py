@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeVar
 from django.db import OperationalError, connection, transaction
 from django.db.models import Count
 
-from config.database.consistent_reads import keep_first_snapshot
 from config.database.engines import is_distributed
 from config.database.group_commit import is_conflict
 from config.database.planning import IN_ONE_PASS, planned
 from config.database.selects import rows_of
+from config.database.transactions import keep_first_snapshot
 from experiments.metrics.definition import definitions_of
 from experiments.models import EXPOSURE, DayValue, Experiment, ResultState
 from experiments.models.locks import lock_results

@@ -10,10 +10,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F, QuerySet
 
-from config.database.commit_order import is_mark_of_this_database
-from config.database.consistent_reads import read_consistently
+from config.database.commit_order import is_watermark_of_this_database
 from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
+from config.database.transactions import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
 from experiments.metrics.definition import Definition, definitions_of, primary_of
@@ -110,7 +110,7 @@ def _is_due(stored: Document, experiment: Experiment, now: datetime) -> bool:
     if "openUntil" not in stored:
         return False
     watermark, is_over = stored["watermark"], now >= parse_timestamp(stored["openUntil"])
-    if is_over or not is_mark_of_this_database(watermark):
+    if is_over or not is_watermark_of_this_database(watermark):
         return True
     return has_changes(experiment, watermark, until=parse_timestamp(stored["instant"]))
 

@@ -24,10 +24,10 @@ from django.db import transaction
 from django.db.models import Count, FloatField, IntegerField, QuerySet
 from django.db.models.functions import Cast
 
-from config.database.consistent_reads import read_consistently
 from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
 from config.database.selects import Column
+from config.database.transactions import read_consistently
 from config.documents import Document
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure, ResultState

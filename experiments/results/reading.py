@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
-from config.database.consistent_reads import read_consistently
+from config.database.transactions import read_consistently
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment, Status
 from experiments.results.archive import (

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.commit_order import is_mark_of_this_database, take_mark
+from config.database.commit_order import is_watermark_of_this_database, take_watermark
+from config.database.connections import long_statements
 from config.database.planning import WITHOUT_JIT, planned
-from config.database.timeouts import long_statements
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, ResultState, Status
 from experiments.models.locks import lock_results
@@ -89,7 +89,7 @@ def refresh_locked(state: ResultState, now: datetime) -> ResultState:
     """
     experiment = Experiment.objects.get(pk=state.experiment_id)
     if experiment.frozen_at is None and experiment.started_at is not None:  # its start may just have been undone
-        watermark = take_mark()
+        watermark = take_watermark()
         with planned(**WITHOUT_JIT, parallel_tuple_cost="0"):  # parallel workers halve the time of sums
             _update_changed_users(state, experiment)
         state.watermark, state.refreshed_at, state.stopped_at = watermark, now, experiment.stopped_at
@@ -102,7 +102,7 @@ def usable_watermark(watermark: str) -> str | None:
 
     That is so the first time, and after a restore from elsewhere.
     """
-    return watermark if watermark and is_mark_of_this_database(watermark) else None
+    return watermark if watermark and is_watermark_of_this_database(watermark) else None
 
 
 def _is_current(stored: ResultState, experiment: Experiment, now: datetime) -> bool:

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from django.db.models import Q, QuerySet, Sum
 
-from config.database.locks import keep_snapshots_from_beginning
 from config.database.planning import BY_INDEX, IN_ONE_PASS, planned
 from config.database.selects import insert_select
-from config.database.two_phases import commit_in_two_phases
+from config.database.transactions import commit_in_two_phases, keep_snapshots_from_beginning
 from events.counts.storage import quarter_of
 from events.models import EventCount
 from experiments.models import DailySums, DayValue, Experiment, ResultState, UserValue, VariantSums

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from config.database.consistent_reads import read_consistently
+from config.database.transactions import read_consistently
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment

@@ -61,7 +61,7 @@ def main() -> None:
 
 def measure(experiment: Any) -> dict[str, float]:
     """The medians of reading all exposures and of auditing them, by turns."""
-    from config.database.consistent_reads import read_consistently  # noqa: PLC0415
+    from config.database.transactions import read_consistently  # noqa: PLC0415
     from experiments.results.assignment_audit import audit_assignments, design_of, exposures_of  # noqa: PLC0415
 
     def read() -> None:

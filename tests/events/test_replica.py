@@ -11,14 +11,14 @@ from django.core.management import call_command
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from config.database.replica import REPLICA, Standing
+from config.database.replica import REPLICA, ReplicaLog
 from tests.admin import sign_in
 from tests.conftest import NOON
 from tests.factories import EventFactory
-from tests.standings import BEHIND
+from tests.replica_logs import BEHIND
 
 pytestmark = [
-    pytest.mark.usefixtures("standings"),
+    pytest.mark.usefixtures("replica_logs"),
     pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite has no standby"),
 ]
 
@@ -36,7 +36,7 @@ def reads_of_events(read: Callable[[], Any]) -> dict[str, bool]:
 
 
 @pytest.fixture
-def visits(standings: list[Standing], api: Any, production: Any, tmp_path: Path) -> dict[str, Callable[[], Any]]:
+def visits(replica_logs: list[ReplicaLog], api: Any, production: Any, tmp_path: Path) -> dict[str, Callable[[], Any]]:
     client = sign_in("events.view_event")
     EventFactory(environment=production, name="see", user_id="ada", timestamp=NOON)
 
@@ -76,9 +76,9 @@ def test_page_of_a_name__current_replica__leaves_the_primary_only_the_search_for
 
 
 def test_reads__replica_that_is_behind__ask_the_primary(
-    subtests: pytest.Subtests, visits: dict[str, Callable[[], Any]], standings: list[Standing]
+    subtests: pytest.Subtests, visits: dict[str, Callable[[], Any]], replica_logs: list[ReplicaLog]
 ) -> None:
-    standings.append(BEHIND)
+    replica_logs.append(BEHIND)
     for door in DOORS:
         with subtests.test(door=door):
             assert reads_of_events(visits[door]) == {"primary": True, "replica": False}

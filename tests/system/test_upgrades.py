@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from config.database.postgresql.schema_editor import LOCK_SECONDS
+from config.database.postgresql.base import LOCK_SECONDS
 from tests.system.balancer import balanced
 from tests.system.databases import for_psycopg, fresh_database
 from tests.system.filling import count_filled, fill

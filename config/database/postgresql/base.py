@@ -1,5 +1,6 @@
-"""The backend: connections whose statements are limited in time, and which are checked by their
-socket, where Django would send `SELECT 1` in each request.
+"""The backend: connections whose statements are limited in time, and migrations that make no one wait for long.
+
+Connections are checked by their socket, where Django would send `SELECT 1` in each request.
 """
 
 from __future__ import annotations
@@ -12,14 +13,39 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, schema
+from django.db.transaction import atomic
 from psycopg import IsolationLevel
 from psycopg.pq import ConnStatus, TransactionStatus
 
-from config.database.postgresql.connection import Connection
-from config.database.postgresql.schema_editor import SchemaEditor
-from config.database.postgresql.settling import recover, settle
-from config.database.timeouts import seconds_of_process
+from config.database.connections import seconds_of_process
+from config.database.postgresql.connection import Connection, recover, settle
+
+LOCK_SECONDS = 2
+"""How long a change may wait for its lock. What asks for the table later waits behind it, even to read."""
+
+
+class SchemaEditor(schema.DatabaseSchemaEditor):
+    """Gives up if a table is in use for longer, for example by an export. `manage.py migrate` then tries again."""
+
+    def __enter__(self) -> SchemaEditor:
+        super().__enter__()
+        if self.atomic_migration and not self.collect_sql:
+            self._limit()
+        return self
+
+    def execute(self, sql: Any, params: Any = ()) -> None:
+        # Building an index online waits for transactions by its nature, but nobody waits for it.
+        if self.connection.in_atomic_block or self.collect_sql or "CONCURRENTLY" in str(sql):
+            super().execute(sql, params)
+            return
+        with atomic(self.connection.alias):
+            self._limit()
+            super().execute(sql, params)
+
+    def _limit(self) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
 
 
 class _Route:

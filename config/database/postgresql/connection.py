@@ -1,9 +1,16 @@
-"""A connection whose statements are limited in time, also if the server does not answer, or is behind a pool."""
+"""A connection whose statements are limited in time, also if the server does not answer, or is behind a pool.
+
+On Citus, a transaction on several workers is committed as soon as the coordinator has committed it. If a worker crashes
+right then, it has the transaction prepared, and shows nothing of it until Citus has recovered it, once a minute by
+default. `settle` and `recover` do not wait so long.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -23,7 +30,7 @@ _TWO_ANSWERS_TO_COPY = "COPY cannot be mixed with other operations"
 class Connection(psycopg.Connection[Any]):
     """`seconds` is how long a statement may take; 0 is without a limit.
 
-    `most_seconds` is how long this end waits for an answer at most, while it is set.
+    `max_wait` is how long this end waits for an answer at most, while it is set.
 
     `transactions` is how many have begun, and `has_warned` is set by every warning of the server.
 
@@ -32,7 +39,7 @@ class Connection(psycopg.Connection[Any]):
     """
 
     seconds = 0
-    most_seconds: float | None = None
+    max_wait: float | None = None
     idle_seconds = 0
     is_pooled = False
     transactions = 0
@@ -41,7 +48,7 @@ class Connection(psycopg.Connection[Any]):
     def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
         """Raises OperationalError, and closes the connection, if the server does not answer or does so twice."""
         if timeout is None:
-            timeout = self.most_seconds or (self.seconds + SECONDS_TO_END if self.seconds else None)
+            timeout = self.max_wait or (self.seconds + SECONDS_TO_END if self.seconds else None)
             if timeout is not None:
                 return self._wait_at_most(gen, interval, timeout)
         with self._one_answer():
@@ -91,3 +98,67 @@ class Connection(psycopg.Connection[Any]):
             yield from self._exec_command(f"SET LOCAL statement_timeout = {self.seconds * 1000}".encode())
             idle = f"SET LOCAL idle_in_transaction_session_timeout = {self.idle_seconds * 1000}"
             yield from self._exec_command(idle.encode())
+
+
+_PAUSE = 0.1
+_SECONDS_BETWEEN_RECOVERIES = 1.0
+_NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
+_RECOVER = "SELECT recover_prepared_transactions()"
+# Each transaction writes a record, which recovery deletes when its worker has committed.
+_IS_LEFT = "SELECT EXISTS (SELECT 1 FROM pg_dist_transaction WHERE age(xmin) > age(%s::text::xid))"
+
+
+def settle(connection: psycopg.Connection[Any], seconds: float) -> None:
+    """Wait until workers have committed all transactions that the coordinator has committed so far.
+
+    The connection is outside of a transaction. Raises OperationalError if a worker has not after so many seconds.
+    """
+    until = time.monotonic() + seconds
+    with _autocommit(connection):
+        [following] = _ask(connection, _NEXT)
+        while True:
+            _ask(connection, _RECOVER)
+            [is_left] = _ask(connection, _IS_LEFT, following)
+            if not is_left:
+                return
+            if time.monotonic() > until:
+                raise psycopg.OperationalError("A worker of Citus does not answer, and has not committed yet.")
+            time.sleep(_PAUSE)
+
+
+class _Recovery:
+    """When this process may recover next."""
+
+    lock = threading.Lock()
+    next_recovery = 0.0
+
+
+def recover(connection: psycopg.Connection[Any]) -> None:
+    """Have Citus end what a worker that was lost has prepared, at most once a second in a process.
+
+    A commit that failed may have left a prepared transaction there, which holds its rows. Without this, sending the
+    same events again waits for them until Citus looks for such transactions. The connection is outside of a
+    transaction. If it fails, its next statement says so.
+    """
+    with _Recovery.lock:
+        now = time.monotonic()
+        if now < _Recovery.next_recovery:
+            return
+        _Recovery.next_recovery = now + _SECONDS_BETWEEN_RECOVERIES
+    with suppress(psycopg.Error), _autocommit(connection):
+        _ask(connection, _RECOVER)
+
+
+@contextmanager
+def _autocommit(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    connection.autocommit = True
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.autocommit = False
+
+
+def _ask(connection: psycopg.Connection[Any], statement: str, *parameters: str) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = connection.execute(statement, parameters).fetchone() or ()
+    return row

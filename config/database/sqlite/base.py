@@ -18,7 +18,7 @@ from django.db.backends.sqlite3 import base
 
 from config.database.file_locks import file_lock
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0003, 0.005
+_MIN_PAUSE, _MAX_PAUSE = 0.0003, 0.005
 _PART_OF_WAIT = 0.05
 """A pause is this part of the time that was waited already, so that a long wait takes little CPU time."""
 _PRIMARY_CODE = 0xFF
@@ -71,7 +71,7 @@ class _Wait:
 
     def pause(self) -> None:
         waited = time.monotonic() - self._begun
-        time.sleep(min(max(waited * _PART_OF_WAIT, _SHORTEST_PAUSE), _LONGEST_PAUSE))
+        time.sleep(min(max(waited * _PART_OF_WAIT, _MIN_PAUSE), _MAX_PAUSE))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from django.core.checks import ERROR, WARNING
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connection
 
+from config.database.connections import limit_process, long_statements
 from config.database.outages import is_outage
 from config.database.schema import SchemaIsBehind, SchemaWasReplaced, require_schema
-from config.database.timeouts import limit_process, long_statements
 from config.management.migrating import migrate
 from config.management.program import words_of
 from config.serving.listening import CannotListen, listen, listen_for_streams

@@ -16,7 +16,7 @@ from django.http import HttpResponse
 
 from config.admin.failure_pages import BUSY, LATE, Failure, show
 from config.api.authentication import caller_without_session
-from config.database.waiting import WouldWait, forbid_waiting, may_wait, waiting_forbidden
+from config.database.connections import WouldWait, forbid_waiting, may_wait, waiting_forbidden
 from config.monitoring import metrics
 from config.monitoring.counting import measure
 from config.serving.fast_lane import MAX_BYTES as MAX_BYTES_OF_LANE

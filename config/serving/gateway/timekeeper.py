@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from config.database.waiting import forbid_waiting
+from config.database.connections import forbid_waiting
 from config.serving.gateway.bodies import Body, Discarder, Readers
 from config.serving.gateway.connections import Connection, bytes_sent, stop_receiving
 from config.serving.gateway.exchange import Exchange

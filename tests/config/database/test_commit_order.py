@@ -17,8 +17,8 @@ from django.db.models import QuerySet
 from config.database.commit_order import (
     CURRENT,
     Arrived,
-    is_mark_of_this_database,
-    take_mark,
+    is_watermark_of_this_database,
+    take_watermark,
 )
 from config.models import Environment
 from events.models import Event
@@ -43,7 +43,7 @@ def seen_since(mark: str) -> list[str]:
 
 def look() -> str:
     with transaction.atomic():
-        return take_mark()
+        return take_watermark()
 
 
 def test_arrived__rows_before_and_after_the_mark__are_the_later_ones(production: Environment) -> None:
@@ -106,7 +106,7 @@ def write_slowly(environment: Environment, number: int) -> None:
 def look_again(mark: str, seen: set[str]) -> str:
     """Read again: record the new rows, and return the next mark."""
     with transaction.atomic():
-        following = take_mark()
+        following = take_watermark()
         seen.update(seen_since(mark))
     return following
 
@@ -191,7 +191,7 @@ def test_arrived__rows_that_the_transaction_of_the_mark_writes_later__are_report
         record(happen("a"), production)
         if connection.vendor == "postgresql":  # where others may commit meanwhile, with greater numbers
             threads.start(record, happen("b", name="other"), production).result(SECONDS)
-        mark = take_mark()
+        mark = take_watermark()
         record(happen("c"), production)
         assert "c" in seen_since(mark)
     assert "c" in seen_since(mark)
@@ -199,8 +199,8 @@ def test_arrived__rows_that_the_transaction_of_the_mark_writes_later__are_report
 
 @pytest.mark.parametrize("mark", ["1 100:100: 0", "12345678901234567890 1:1: 0"])
 def test_mark__taken_in_another_database__is_none_of_here(mark: str) -> None:
-    assert is_mark_of_this_database(look())
-    assert not is_mark_of_this_database(mark)
+    assert is_watermark_of_this_database(look())
+    assert not is_watermark_of_this_database(mark)
 
 
 @on_sqlite

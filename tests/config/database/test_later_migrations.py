@@ -11,7 +11,7 @@ from django.db.migrations import AddField, Migration
 from django.db.migrations.loader import MigrationLoader
 
 from config.database.distribution import USER, spread
-from config.database.online_indexes import AddIndexOnline
+from config.database.schema import AddIndexOnline
 from config.models import Environment
 from events.models import Event
 from tests.factories import EventFactory

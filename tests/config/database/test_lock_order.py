@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from config.change_log.writing import writing
-from config.database.locks import Rank, WrongLockOrder, lock_change_log, lock_environment, take
+from config.database.locks import Rank, WrongLockOrder, check_order, lock_change_log, lock_environment
 from config.models import Environment
 from experiments.models.locks import lock_experiment, lock_results
 from tests.conftest import ACTOR, NOON
@@ -40,24 +40,24 @@ def test_locks__in_another_order__are_refused(production: Environment) -> None:
 @pytest.mark.parametrize("earlier", Rank)
 def test_locks__of_any_two_ranks__are_refused_where_they_descend(earlier: Rank, later: Rank) -> None:
     with transaction.atomic():
-        take(earlier)
+        check_order(earlier)
         if later >= earlier:
-            take(later)
+            check_order(later)
         else:
             with pytest.raises(WrongLockOrder):
-                take(later)
+                check_order(later)
 
 
 def test_locks__held_already__are_taken_again(production: Environment) -> None:
     with transaction.atomic():
         lock_environment(production)
-        take(Rank.EXPOSURES)
+        check_order(Rank.EXPOSURES)
         lock_environment(production)
 
 
 def test_locks__of_a_transaction_that_ended__are_forgotten(production: Environment) -> None:
     with transaction.atomic():
-        take(Rank.EXPOSURES)
+        check_order(Rank.EXPOSURES)
     with transaction.atomic():
         lock_environment(production)
 
@@ -65,7 +65,7 @@ def test_locks__of_a_transaction_that_ended__are_forgotten(production: Environme
 def test_locks__of_an_inner_block__are_held_until_the_transaction_ends(production: Environment) -> None:
     with transaction.atomic():
         with transaction.atomic():
-            take(Rank.EXPOSURES)
+            check_order(Rank.EXPOSURES)
         with pytest.raises(WrongLockOrder):
             lock_environment(production)
 
@@ -73,7 +73,7 @@ def test_locks__of_an_inner_block__are_held_until_the_transaction_ends(productio
 def test_locks__where_the_order_is_not_checked__are_taken_in_any(production: Environment, settings: Any) -> None:
     settings.CHECK_LOCK_ORDER = False
     with transaction.atomic():
-        take(Rank.EXPOSURES)
+        check_order(Rank.EXPOSURES)
         lock_change_log()
 
 

@@ -10,7 +10,7 @@ from django.apps import apps
 from django.db import connection, models, transaction
 from django.db.migrations.state import ProjectState
 
-from config.database.online_indexes import AddIndexOnline
+from config.database.schema import AddIndexOnline
 
 NAME = "values_for_a_test"
 _TABLE = "experiments_uservalue"

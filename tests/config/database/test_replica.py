@@ -16,12 +16,12 @@ from django.test.utils import CaptureQueriesContext
 
 from config.database import replica
 from config.database.postgresql.connection import Connection
-from config.database.replica import REPLICA, Position, Reason, ReplicaReads, Standing, end_of_records, judge
+from config.database.replica import REPLICA, PrimaryLog, Reason, ReplicaLog, ReplicaReads, compare_logs, end_of_records
 from config.models import Environment
 from config.monitoring import counting
 from events.models import Event, EventCount
 from tests.factories import EventFactory
-from tests.standings import BEHIND, CURRENT, OTHER, POSITION
+from tests.replica_logs import BEHIND, CURRENT, OTHER, PRIMARY_LOG
 from tests.system.server import wait_until
 
 PAGE, FILE = 8192, 2**24
@@ -30,24 +30,26 @@ on_postgresql = pytest.mark.skipif("connection.vendor != 'postgresql'", reason="
 
 
 @pytest.mark.parametrize(
-    ("standing", "reason"),
+    ("replica_log", "reason"),
     [
-        (Standing(7, 2, 1000), Reason.CURRENT),
-        (Standing(7, 2, 1001), Reason.CURRENT),
-        (Standing(7, 2, 999), Reason.BEHIND),
-        (Standing(8, 2, 1000), Reason.OTHER_DATABASE),
-        (Standing(7, 2, None), Reason.OTHER_DATABASE),
-        (Standing(7, 1, 5000), Reason.OTHER_DATABASE),
-        (Standing(7, 3, 5000), Reason.OTHER_DATABASE),
+        (ReplicaLog(7, 2, 1000), Reason.CURRENT),
+        (ReplicaLog(7, 2, 1001), Reason.CURRENT),
+        (ReplicaLog(7, 2, 999), Reason.BEHIND),
+        (ReplicaLog(8, 2, 1000), Reason.OTHER_DATABASE),
+        (ReplicaLog(7, 2, None), Reason.OTHER_DATABASE),
+        (ReplicaLog(7, 1, 5000), Reason.OTHER_DATABASE),
+        (ReplicaLog(7, 3, 5000), Reason.OTHER_DATABASE),
     ],
     ids=["same", "further", "behind", "other cluster", "no standby", "former primary's", "later timeline"],
 )
-def test_judge__standby__is_current_only_with_the_whole_log_of_this_primary(standing: Standing, reason: Reason) -> None:
-    assert judge(POSITION, standing) is reason
+def test_compare_logs__standby__is_current_only_with_the_whole_log_of_this_primary(
+    replica_log: ReplicaLog, reason: Reason
+) -> None:
+    assert compare_logs(PRIMARY_LOG, replica_log) is reason
 
 
-def test_judge__primary_that_is_a_standby_itself__cannot_be_compared() -> None:
-    assert judge(Position(7, None, 0), Standing(7, 2, 1000)) is Reason.OTHER_DATABASE
+def test_compare_logs__primary_that_is_a_standby_itself__cannot_be_compared() -> None:
+    assert compare_logs(PrimaryLog(7, None, 0), ReplicaLog(7, 2, 1000)) is Reason.OTHER_DATABASE
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def counted(database: str, reason: Reason) -> float:
 
 
 @on_postgresql
-def test_read__current_replica__is_used_for_these_models_alone(standings: list[Standing]) -> None:
+def test_read__current_replica__is_used_for_these_models_alone(replica_logs: list[ReplicaLog]) -> None:
     before = counted("replica", Reason.CURRENT)
     databases = ReplicaReads(Event).read(
         lambda: [model.objects.all().db for model in (Event, EventCount, Environment)]  # type: ignore[attr-defined]
@@ -93,23 +95,23 @@ def test_read__current_replica__is_used_for_these_models_alone(standings: list[S
 @on_postgresql
 @pytest.mark.parametrize(("said", "reason"), [(BEHIND, Reason.BEHIND), (OTHER, Reason.OTHER_DATABASE)])
 def test_read__replica_that_lacks_something__is_not_used(
-    standings: list[Standing], said: Standing, reason: Reason
+    replica_logs: list[ReplicaLog], said: ReplicaLog, reason: Reason
 ) -> None:
     before = counted("primary", reason)
-    standings.append(said)
+    replica_logs.append(said)
     assert used() == "default"
     assert counted("primary", reason) == before + 1
-    standings.append(CURRENT)
+    replica_logs.append(CURRENT)
     assert used() == "replica"
 
 
 @on_postgresql
 def test_read__replica_that_lags__is_waited_for_unless_that_was_in_vain_just_now(
-    standings: list[Standing], monkeypatch: pytest.MonkeyPatch
+    replica_logs: list[ReplicaLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 30)
     answers = [CURRENT, BEHIND, BEHIND]
-    monkeypatch.setattr(replica, "ask_replica", lambda: answers.pop())
+    monkeypatch.setattr(replica, "read_replica_log", lambda: answers.pop())
     assert (used(), answers) == ("replica", [])
     answers = [CURRENT, BEHIND]
     replica._process.waits_from = inf
@@ -117,17 +119,19 @@ def test_read__replica_that_lags__is_waited_for_unless_that_was_in_vain_just_now
 
 
 @on_postgresql
-def test_read__pages_of_a_file__stay_with_the_primary_once_one_was_read_there(standings: list[Standing]) -> None:
+def test_read__pages_of_a_file__stay_with_the_primary_once_one_was_read_there(replica_logs: list[ReplicaLog]) -> None:
     reads = ReplicaReads(Event)
     found = []
     for said in (CURRENT, BEHIND, CURRENT):
-        standings.append(said)
+        replica_logs.append(said)
         found.append(reads.read(lambda: Event.objects.all().db))
     assert found == ["replica", "default", "default"]
 
 
 @on_postgresql
-def test_read__within_a_transaction__sees_what_that_has_written(standings: list[Standing], production: Any) -> None:
+def test_read__within_a_transaction__sees_what_that_has_written(
+    replica_logs: list[ReplicaLog], production: Any
+) -> None:
     with transaction.atomic():
         EventFactory(environment=production)
         assert ReplicaReads(Event).read(Event.objects.count) == 1
@@ -135,27 +139,27 @@ def test_read__within_a_transaction__sees_what_that_has_written(standings: list[
 
 @on_postgresql
 def test_read__other_servers_have_rows__is_of_the_primary(
-    standings: list[Standing], monkeypatch: pytest.MonkeyPatch
+    replica_logs: list[ReplicaLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica, "ask_primary", lambda: Position(7, None, 0))
+    monkeypatch.setattr(replica, "read_primary_log", lambda: PrimaryLog(7, None, 0))
     assert used() == "default"
 
 
 @on_postgresql
 def test_read__primary_that_does_not_say_how_far_it_is__is_read(
-    standings: list[Standing], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    replica_logs: list[ReplicaLog], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse() -> Position:
+    def refuse() -> PrimaryLog:
         raise Error("permission denied for function pg_control_system")
 
-    monkeypatch.setattr(replica, "ask_primary", refuse)
+    monkeypatch.setattr(replica, "read_primary_log", refuse)
     assert [used(), used()] == ["default", "default"]
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
 @on_postgresql
 def test_read__replica_that_breaks_in_the_middle__is_repeated_on_the_primary_until_it_answers(
-    standings: list[Standing], caplog: pytest.LogCaptureFixture, production: Any
+    replica_logs: list[ReplicaLog], caplog: pytest.LogCaptureFixture, production: Any
 ) -> None:
     EventFactory(environment=production)
     databases = []
@@ -183,19 +187,23 @@ def end(opened: Any) -> None:
 
 
 @on_postgresql
-def test_read__replica_that_is_away__is_left_alone(standings: list[Standing], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read__replica_that_is_away__is_left_alone(
+    replica_logs: list[ReplicaLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     replica._process.is_away = True
 
     def fail() -> None:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(replica, "ask_primary", fail)
-    monkeypatch.setattr(replica, "ask_replica", fail)
+    monkeypatch.setattr(replica, "read_primary_log", fail)
+    monkeypatch.setattr(replica, "read_replica_log", fail)
     assert used() == "default"
 
 
 @on_postgresql
-def test_read__statement_that_the_replica_ends__is_repeated_and_the_replica_stays(standings: list[Standing]) -> None:
+def test_read__statement_that_the_replica_ends__is_repeated_and_the_replica_stays(
+    replica_logs: list[ReplicaLog],
+) -> None:
     def read() -> str:
         database = Event.objects.all().db
         if database == REPLICA:
@@ -209,7 +217,7 @@ def test_read__statement_that_the_replica_ends__is_repeated_and_the_replica_stay
 
 
 @on_postgresql
-def test_read__defect_of_the_statement__is_an_error_as_without_a_replica(standings: list[Standing]) -> None:
+def test_read__defect_of_the_statement__is_an_error_as_without_a_replica(replica_logs: list[ReplicaLog]) -> None:
     def read() -> None:
         with connections[Event.objects.all().db].cursor() as cursor:
             cursor.execute("SELECT 1 / 0")
@@ -219,16 +227,18 @@ def test_read__defect_of_the_statement__is_an_error_as_without_a_replica(standin
 
 
 @on_postgresql
-def test_read__server_that_hangs__is_given_up_soon(standings: list[Standing], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read__server_that_hangs__is_given_up_soon(
+    replica_logs: list[ReplicaLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(replica, "_SECONDS_TO_ANSWER", 0.05)
 
-    def hang() -> Standing:
+    def hang() -> ReplicaLog:
         with connections[REPLICA].cursor() as cursor:
             cursor.execute("SELECT pg_sleep(3)")
         raise AssertionError("it answered")
 
     with monkeypatch.context() as patched:
-        patched.setattr(replica, "ask_replica", hang)
+        patched.setattr(replica, "read_replica_log", hang)
         assert used() == "default"
         assert replica._process.is_away
     wait_until(lambda: not replica._process.is_away, "the replica answers", 30)
@@ -239,7 +249,7 @@ def test_read__server_that_hangs__is_given_up_soon(standings: list[Standing], mo
 @pytest.mark.django_db(transaction=True)
 def test_connection__limit_of_a_block__holds_also_where_statements_have_none() -> None:
     with Connection.connect(**connection.get_connection_params()) as opened:
-        opened.most_seconds = 0.05
+        opened.max_wait = 0.05
         with pytest.raises(psycopg.OperationalError, match="does not answer"):
             opened.execute("SELECT pg_sleep(3)")
         assert opened.closed
@@ -255,9 +265,9 @@ def test_read__without_a_replica__asks_nothing(production: Any) -> None:
 @pytest.mark.one_server("with workers, no log has all data")
 @pytest.mark.django_db(transaction=True)
 def test_ask_primary__a_server_alone__says_how_far_its_log_goes() -> None:
-    first = replica.ask_primary()
+    first = replica.read_primary_log()
     Environment.objects.update(name="changed")
-    second = replica.ask_primary()
+    second = replica.read_primary_log()
     assert (first.system, first.timeline) == (second.system, second.timeline)
     assert first.timeline == 1
     assert first.end < second.end

@@ -14,7 +14,7 @@ from django.core.management.commands import migrate as django_command
 from django.db import OperationalError, connection
 from psycopg.errors import LockNotAvailable
 
-from config.database.postgresql import schema_editor
+from config.database.postgresql import base
 from config.management.commands import migrate
 from tests.threads import SECONDS, Threads
 
@@ -28,7 +28,7 @@ CHANGE = "ALTER TABLE config_environment ALTER COLUMN name SET NOT NULL"
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_editor, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(base, "LOCK_SECONDS", 0.2)
     monkeypatch.setattr(migrate, "SECONDS_BETWEEN_TRIES", 0.05)
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
-from config.database.two_phases import commit_in_two_phases
+from config.database.transactions import commit_in_two_phases
 from config.models import Environment
 from events.models import Event
 from events.recording import NewEvent, new_id, record_one

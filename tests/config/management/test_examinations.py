@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from config.database.replica import Position, Standing
+from config.database.replica import PrimaryLog, ReplicaLog
 from config.management import database_examinations, host_examinations
 from config.management.examinations import Level, Options, examine_all
 from config.models import Change
@@ -226,20 +226,20 @@ def test_doctor__no_replica__says_nothing_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "standing", "words"),
+    ("position", "replica_log", "words"),
     [
-        (Position(7, 2, 10), Standing(8, 2, 10), "It belongs to another PostgreSQL cluster."),
-        (Position(7, 2, 10), Standing(7, 2, None), "It is no standby, because it accepts writes."),
-        (Position(7, 2, 10), Standing(7, 1, 10), "It follows timeline 1, and the primary writes timeline 2."),
-        (Position(7, None, 0), Standing(7, 2, 10), "DATABASE_URL is a standby, or a coordinator of Citus."),
+        (PrimaryLog(7, 2, 10), ReplicaLog(8, 2, 10), "It belongs to another PostgreSQL cluster."),
+        (PrimaryLog(7, 2, 10), ReplicaLog(7, 2, None), "It is no standby, because it accepts writes."),
+        (PrimaryLog(7, 2, 10), ReplicaLog(7, 1, 10), "It follows timeline 1, and the primary writes timeline 2."),
+        (PrimaryLog(7, None, 0), ReplicaLog(7, 2, 10), "DATABASE_URL is a standby, or a coordinator of Citus."),
     ],
 )
 def test_doctor__replica_that_cannot_be_read__is_an_error(
-    monkeypatch: pytest.MonkeyPatch, position: Position, standing: Standing, words: str
+    monkeypatch: pytest.MonkeyPatch, position: PrimaryLog, replica_log: ReplicaLog, words: str
 ) -> None:
     monkeypatch.setattr(database_examinations, "has_replica", lambda: True)
-    monkeypatch.setattr(database_examinations, "ask_primary", lambda: position)
-    monkeypatch.setattr(database_examinations, "ask_replica", lambda: standing)
+    monkeypatch.setattr(database_examinations, "read_primary_log", lambda: position)
+    monkeypatch.setattr(database_examinations, "read_replica_log", lambda: replica_log)
     assert findings("replica", Level.ERROR) == [words]
 
 
@@ -252,7 +252,7 @@ def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_examinations, "has_replica", lambda: True)
-    monkeypatch.setattr(database_examinations, "ask_primary", lambda: Position(7, 2, 10))
+    monkeypatch.setattr(database_examinations, "read_primary_log", lambda: PrimaryLog(7, 2, 10))
     monkeypatch.setattr(database_examinations, "_SECONDS_TO_CATCH_UP", 0)
     for is_receiving, is_paused, replayed, level, words in [
         (True, False, 10, Level.OK, "It streams, and has replayed what the primary had when this began."),
@@ -263,16 +263,16 @@ def test_doctor__replica__says_whether_it_streams_and_how_far_behind_it_is(
         for since, more in [(None, "."), (70, ", and last replayed a commit of 70 seconds ago.")]:
             with subtests.test(is_receiving=is_receiving, is_paused=is_paused, since=since, more=more):
                 of_receiver, of_replay = (is_receiving, is_paused), (since,)
-                monkeypatch.setattr(database_examinations, "ask_replica", partial(Standing, 7, 2, replayed))
+                monkeypatch.setattr(database_examinations, "read_replica_log", partial(ReplicaLog, 7, 2, replayed))
                 monkeypatch.setattr(database_examinations, "_ask", partial(answer, of_receiver, of_replay))
                 assert findings("replica", level) == [words if level is Level.OK else words + more]
 
 
 def test_doctor__replica_away__is_a_warning_because_the_primary_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> Standing:
+    def fail() -> ReplicaLog:
         raise OperationalError("connection refused\nwith a second line")
 
     monkeypatch.setattr(database_examinations, "has_replica", lambda: True)
-    monkeypatch.setattr(database_examinations, "ask_primary", lambda: Position(7, 2, 10))
-    monkeypatch.setattr(database_examinations, "ask_replica", fail)
+    monkeypatch.setattr(database_examinations, "read_primary_log", lambda: PrimaryLog(7, 2, 10))
+    monkeypatch.setattr(database_examinations, "read_replica_log", fail)
     assert findings("replica", Level.WARNING) == ["It does not answer: connection refused"]

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from config.database import timeouts
+from config.database import connections
 from config.management import migrating, program
 from config.management.commands import serve
 from tests.config.test_checks import SECURE
@@ -233,14 +233,14 @@ def test_serve__told_to_migrate__gives_migrations_the_time_of_commands(
             limits.append(cursor.fetchone()[0])
 
     settings.DATABASE_TIMEOUT, settings.DATABASE_LONG_TIMEOUT = 7, 77
-    monkeypatch.setattr(timeouts._process, "seconds", None)
-    monkeypatch.setattr(serve, "limit_process", timeouts.limit_process)
+    monkeypatch.setattr(connections._Process, "seconds", None)
+    monkeypatch.setattr(serve, "limit_process", connections.limit_process)
     monkeypatch.setattr(serve, "migrate", read_limit)
     monkeypatch.setattr(serve, "require_schema", read_limit)
     try:
         call_command("serve", "--migrate", port=0, stdout=StringIO())
     finally:
-        timeouts.limit_process(timeouts.UNLIMITED)
+        connections.limit_process(connections.UNLIMITED)
     assert limits == ["77s", "7s"]
 
 

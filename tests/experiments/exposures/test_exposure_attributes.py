@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from config.database.commit_order import arrived_since, take_mark
+from config.database.commit_order import arrived_since, take_watermark
 from config.models import Environment
 from events.recording import NewEvent, new_id, record
 from events.removal import erase_user
@@ -190,7 +190,7 @@ def has_arrived_since(mark: str) -> bool:
 
 def look() -> str:
     with transaction.atomic():
-        return take_mark()
+        return take_watermark()
 
 
 def batch(*events: NewEvent) -> Callable[[Environment], object]:

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from config.database.commit_order import take_mark
+from config.database.commit_order import take_watermark
 from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.models import Experiment
@@ -31,7 +31,7 @@ def experiment(production: Any) -> Experiment:
 def test_find_changed_users__purchases_of_two_users__are_those_of_the_exposed_one(
     experiment: Experiment, production: Any
 ) -> None:
-    mark = take_mark()
+    mark = take_watermark()
     record([NewEvent(new_id(), user, "purchase", NOON, NOON, {}) for user in ("u", "unexposed")], production)
     assert find_changed_users(experiment, mark) == {"u"}
     assert has_changes(experiment, mark)
@@ -42,7 +42,7 @@ def test_find_changed_users__purchases_of_two_users__are_those_of_the_exposed_on
 @pytest.mark.parametrize(
     "find",
     [
-        lambda experiment: find_changed_users(experiment, take_mark()),
+        lambda experiment: find_changed_users(experiment, take_watermark()),
         lambda experiment: find_beyond(experiment, NOON),
     ],
     ids=["find_changed_users", "find_beyond"],

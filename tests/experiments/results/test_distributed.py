@@ -14,8 +14,8 @@ import pytest
 import time_machine
 from django.db import connection
 
-from config.database.consistent_reads import read_consistently
 from config.database.distribution import spread
+from config.database.transactions import read_consistently
 from config.models import Environment
 from events.recording import NewEvent, new_id, record
 from experiments.metrics.definition import Definition, Quantity

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from config.database.commit_order import take_mark
+from config.database.commit_order import take_watermark
 from config.database.planning import planned
 from config.models import Environment
 from events.models import Event
@@ -95,7 +95,7 @@ def test_compute__with_statistics__looks_each_user_up(grown: Experiment) -> None
 
 
 def test_changes__without_statistics__look_each_user_up(grown: Experiment) -> None:
-    mark = take_mark()
+    mark = take_watermark()
     with planned(enable_seqscan="off"), lookups() as found:
         has_changes(grown, mark)
         find_changed_users(grown, mark)

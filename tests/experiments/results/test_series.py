@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.database import timeouts
+from config.database import connections
 from config.models import Environment
 from events.models import Event
 from events.recording import NewEvent, new_id, record
@@ -292,7 +292,7 @@ def test_series__asked_for_in_a_request__may_take_as_long_as_results(
     production: Environment, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DATABASE_LONG_TIMEOUT, limits = 600, []
-    monkeypatch.setattr(timeouts._process, "seconds", 7)
+    monkeypatch.setattr(connections._Process, "seconds", 7)
 
     def note_limit(*_: object) -> None:
         with connection.cursor() as cursor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from config.database import waiting
-from config.database.waiting import forbid_waiting
+from config.database import connections
+from config.database.connections import forbid_waiting
 from config.serving.gateway.bodies import Readers
 from config.serving.gateway.gateway import Gateway
 from config.serving.gateway.pools import Task
@@ -81,7 +81,7 @@ class Server:
         try:
             self.gateway._take(protocol, scope)
         finally:
-            waiting._thread.may_wait = True
+            connections._thread.may_wait = True
 
 
 def error_of(answer: Protocol) -> Any:

@@ -8,9 +8,8 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from config.database.consistent_reads import read_consistently
-from config.database.locks import keep_snapshots_from_beginning
 from config.database.postgresql.base import _routes
+from config.database.transactions import keep_snapshots_from_beginning, read_consistently
 from config.models import Environment
 from events.models import Event
 from tests.conftest import NOON

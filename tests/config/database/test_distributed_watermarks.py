@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from config.database.commit_order import Arrived, take_mark
+from config.database.commit_order import Arrived, take_watermark
 from config.database.outages import is_outage
 from events.models import Event
 
@@ -76,11 +76,11 @@ def prepared(guard: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]
 def test_take_mark__transaction_that_a_worker_has_only_prepared__is_new_once_it_has_committed(
     prepared: psycopg.Connection[Any],
 ) -> None:
-    before = take_mark()
+    before = take_watermark()
     assert count_since(before) == 0
     prepared.execute(f"COMMIT PREPARED '{_GID}'")
     assert count_since(before) == 1
-    assert count_since(take_mark()) == 0
+    assert count_since(take_watermark()) == 0
 
 
 def test_take_mark__transaction_in_flight__is_new_once_it_has_committed(other: psycopg.Connection[Any]) -> None:
@@ -88,10 +88,10 @@ def test_take_mark__transaction_in_flight__is_new_once_it_has_committed(other: p
         _INSERT.format("events_event").replace("%s)", "pg_current_xact_id()::text::bigint)"),  # type: ignore[arg-type]
         [uuid4()],
     )
-    before = take_mark()
+    before = take_watermark()
     other.commit()
     assert count_since(before) == 1
-    assert count_since(take_mark()) == 0
+    assert count_since(take_watermark()) == 0
 
 
 @pytest.fixture

@@ -9,32 +9,32 @@ import pytest
 from django.db import connection, connections
 
 from config.database import replica
-from config.database.replica import REPLICA, Position, Standing
+from config.database.replica import REPLICA, PrimaryLog, ReplicaLog
 
-POSITION = Position(system=7, timeline=2, end=1000)
+PRIMARY_LOG = PrimaryLog(system=7, timeline=2, end=1000)
 """How far the primary is."""
-CURRENT, BEHIND, OTHER = Standing(7, 2, 1000), Standing(7, 2, 999), Standing(8, 2, 1000)
+CURRENT, BEHIND, OTHER = ReplicaLog(7, 2, 1000), ReplicaLog(7, 2, 999), ReplicaLog(8, 2, 1000)
 
 
 @pytest.fixture
-def standings(transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Standing]]:
+def replica_logs(transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReplicaLog]]:
     """What the replica says of itself is the last of these."""
     monkeypatch.setitem(connections.settings, REPLICA, dict(connection.settings_dict))
     settings.DATABASE_ROUTERS = ["config.database.replica.Router"]
     monkeypatch.setattr(replica, "_process", replica._Process())
     monkeypatch.setattr(replica, "_SECONDS_TO_CATCH_UP", 0)
     monkeypatch.setattr(replica, "_SECONDS_BETWEEN_TRIES", 0.01)
-    monkeypatch.setattr(replica, "ask_primary", lambda: POSITION)
+    monkeypatch.setattr(replica, "read_primary_log", lambda: PRIMARY_LOG)
     # Django forbids tests to connect to a database that their class does not name.
     monkeypatch.setattr(type(connections["default"]), "ensure_connection", _ensure_connection)
     said = [CURRENT]
 
-    def ask_replica() -> Standing:
+    def read_replica_log() -> ReplicaLog:
         with connections[REPLICA].cursor() as cursor:
             cursor.execute("SELECT 1")
         return said[-1]
 
-    monkeypatch.setattr(replica, "ask_replica", ask_replica)
+    monkeypatch.setattr(replica, "read_replica_log", read_replica_log)
     yield said
     connections[REPLICA].close()
     del connections[REPLICA]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from config.database import timeouts
-from config.database.consistent_reads import read_consistently
+from config.database import connections
+from config.database.connections import limit_process, long_statements
 from config.database.notifications import Listener
 from config.database.postgresql import base
 from config.database.postgresql import connection as module
-from config.database.timeouts import limit_process, long_statements
+from config.database.transactions import read_consistently
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -28,7 +28,7 @@ SHORT, LONG, IDLE = 7, 600, 60
 def _limits(transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Connections as those of a server."""
     settings.DATABASE_LONG_TIMEOUT, settings.DATABASE_IDLE_TIMEOUT = LONG, IDLE
-    monkeypatch.setattr(timeouts._process, "seconds", SHORT)
+    monkeypatch.setattr(connections._Process, "seconds", SHORT)
     monkeypatch.setattr(base._routes["default"], "is_pooled", None)
     connection.close()
     yield
@@ -92,7 +92,7 @@ def test_connection__other_refusals__are_raised(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_statement__takes_too_long__is_ended_by_the_server(is_pooled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeouts._process, "seconds", 1)
+    monkeypatch.setattr(connections._Process, "seconds", 1)
     with pytest.raises(OperationalError, match="statement timeout"), transaction.atomic():
         ask("SELECT pg_sleep(60)")
     assert ask("SELECT 1") == 1
@@ -153,7 +153,7 @@ def test_limit_process__connection_is_open__is_limited_too() -> None:
 
 
 def test_commands__say_nothing__have_the_time_of_long_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeouts._process, "seconds", None)
+    monkeypatch.setattr(connections._Process, "seconds", None)
     assert limit() == "10min"
     with long_statements():
         assert limit() == "10min"

@@ -11,9 +11,9 @@ from django.db import connection, transaction
 from config.database import distribution as plan
 from config.database.commit_order import (
     arrived_since,
-    forget_foreign_arrivals,
-    has_foreign_arrivals,
-    take_mark,
+    forget_restored_rows,
+    has_restored_rows,
+    take_watermark,
 )
 from config.database.distribution import spread
 from config.models import Environment
@@ -35,7 +35,7 @@ def write(environment: Environment, *users: str) -> None:
 
 def look() -> str:
     with transaction.atomic():
-        return take_mark()
+        return take_watermark()
 
 
 def seen_since(mark: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_spread__tables_with_arrivals__are_known() -> None:
 
 def test_plan__rows_of_this_server__stay_as_they_are(production: Environment) -> None:
     write(production, "ours")
-    assert not has_foreign_arrivals(Event._meta.db_table)
+    assert not has_restored_rows(Event._meta.db_table)
     [table, *_] = spread
     assert list(plan._with_own_arrivals(table)) == []
 
@@ -87,7 +87,7 @@ def test_plan__row_with_the_number_of_a_transaction_under_way__is_old_once_that_
         with connection.cursor() as cursor:
             cursor.execute("UPDATE events_event SET arrival = %s", [number])
         mark = look()
-        assert has_foreign_arrivals(Event._meta.db_table)
+        assert has_restored_rows(Event._meta.db_table)
         forget()
     assert seen_since(mark) == []
 
@@ -105,7 +105,7 @@ def test_forget_foreign_arrivals__transaction_that_the_lock_waited_for__keeps_it
     def wait_and_forget() -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("LOCK TABLE events_event IN ACCESS EXCLUSIVE MODE")
-            cursor.execute(forget_foreign_arrivals("events_event"))
+            cursor.execute(forget_restored_rows("events_event"))
 
     mark = look()
     writing: Future[None] = threads.start(write_and_wait)
