@@ -51,28 +51,28 @@ class HasKey(Func):
 
 
 class PropertyIs(Func):
-    """Whether the property of this exact name is this text, or the number, true, false or null that it spells.
+    """Whether the property of this exact name is a text, or the number, true, false or null that the text spells.
 
     Values are compared as JSON: `1` equals `1.0`, but not `true` or `"1"`. Objects and arrays never match.
     """
 
     output_field = BooleanField()
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, sought: str) -> None:
         super().__init__(F("properties"))
         self.name = name
-        self.text = text
+        self.sought = sought
 
     def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        values = [orjson.dumps(value).decode() for value in (self.text, *_spelled(self.text))]
+        values = [orjson.dumps(value).decode() for value in (self.sought, *_spelled(self.sought))]
         template = f"(%(expressions)s -> %%s::text) IN ({', '.join(['%%s::jsonb'] * len(values))})"
         condition, parameters = super().as_sql(compiler, connection, template=template)
         return condition, [*parameters, self.name, *values]
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
         # Versions of SQLite read paths such as $."name" differently if the name has quotes or escapes.
-        matches, values = ["type = 'text' AND value = %s"], list[object]([self.text])
-        for value in _spelled(self.text):
+        matches, values = ["type = 'text' AND value = %s"], list[object]([self.sought])
+        for value in _spelled(self.sought):
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 matches.append("type IN ('integer', 'real') AND value = %s")
                 values.append(value if abs(value) <= _LARGEST_INTEGER else float(value))
@@ -84,14 +84,14 @@ class PropertyIs(Func):
         return condition, [*parameters, self.name, *values]
 
 
-def _spelled(text: str) -> list[float | bool | None]:
+def _spelled(sought: str) -> list[float | bool | None]:
     """Return the number, boolean or null that a text spells in JSON, or nothing."""
-    if text in ("true", "false", "null"):
-        return [orjson.loads(text)]
-    if not _NUMBER.fullmatch(text):
+    if sought in ("true", "false", "null"):
+        return [orjson.loads(sought)]
+    if not _NUMBER.fullmatch(sought):
         return []
     try:
-        number = orjson.loads(text)
+        number = orjson.loads(sought)
     except orjson.JSONDecodeError:  # too large for a float
         return []
     return [number] if math.isfinite(number) else []

@@ -28,7 +28,7 @@ pytest_plugins = [
     "tests.citus.databases",
     "tests.emptying",
     "tests.selection",
-    "tests.standings",
+    "tests.replica_logs",
     "tests.threads",
 ]
 
