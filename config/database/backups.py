@@ -81,7 +81,7 @@ def copy_sqlite(source: sqlite3.Connection, file: Path, on_progress: Callable[[i
 
 @contextmanager
 def _one_moment(source: sqlite3.Connection) -> Iterator[None]:
-    """Have the database stand still for this connection, and go on for all others.
+    """Let this connection see one state of the database, while others go on writing.
 
     Otherwise, SQLite begins the copy anew after each write of others, so that under traffic it would never end.
     """
@@ -129,7 +129,7 @@ END $$;
 
 
 def _restore_postgresql(file: Path) -> None:
-    """Have psql execute what pg_restore makes of the file, in one transaction that ends only if both succeed."""
+    """Have psql execute the statements of pg_restore, in one transaction that commits only if both programs succeed."""
     read = ["pg_restore", "--clean", "--if-exists", "--no-owner", "--no-privileges", "--file=-", str(file)]
     write = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--file=-"]
     reader, writer = _program(read), _program(write)
@@ -171,7 +171,7 @@ def _feed(psql: subprocess.Popen[str], reader: Sequence[str]) -> str:
 
 
 def _run(command: Sequence[str]) -> None:
-    """Run a program of PostgreSQL's. The password goes by the environment, where other users do not see it."""
+    """Run a program of PostgreSQL. It gets the password in its environment, where other users do not see it."""
     done = subprocess.run(  # noqa: S603 (a program by its full path)
         _program(command), env=_environment(), capture_output=True, text=True, check=False
     )
@@ -191,14 +191,14 @@ def _first_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment, with where the database is in the variables that PostgreSQL's programs read."""
+    """Return the environment with the variables by which PostgreSQL's programs find the database."""
     own: dict[str, Any] = connection.settings_dict
     names = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD", "NAME": "PGDATABASE"}
-    place = {variable: str(own[name]) for name, variable in names.items() if own.get(name)}
+    address = {variable: str(own[name]) for name, variable in names.items() if own.get(name)}
     options = own.get("OPTIONS", {})
     of_libpq = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
     return {
         **os.environ,
-        **place,
+        **address,
         **{variable: str(options[name]) for name, variable in of_libpq.items() if name in options},
     }

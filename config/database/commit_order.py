@@ -201,7 +201,8 @@ def is_live_watermark(sent: str) -> bool:
 def newest_arrivals(model: type[Row], watermark: str, *, limit: int) -> QuerySet[Row, Row]:
     """Return the newest rows that have arrived since a live watermark, as a queryset that can be filtered further.
 
-    The limit within bounds the work, and keeps SQLite from preferring an index that has no order of arrival.
+    The limit comes before further filters. It bounds the work, and keeps SQLite from an index without the order of
+    arrival.
     """
     if connection.vendor == "postgresql":
         # `Arrived` alone has an alternative, with which the index could not be read in its order.

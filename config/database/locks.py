@@ -110,7 +110,7 @@ def lock_each(
     """Lock rows of a table of PostgreSQL that are found one by one, in the order of their keys.
 
     `within` is a column and the value that all rows have there. `expected` has, by the value of the column `key`, what
-    the column `same` should have, and the moment in ISO 8601 that the column `no_later` should not exceed. For each key
+    the column `same` should have, and the time in ISO 8601 that the column `no_later` should not exceed. For each key
     whose row is not as expected, the answer has the key, the `columns` and whether the column `flag` is set. Keys
     without a row have NULLs there.
 

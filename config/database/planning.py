@@ -59,7 +59,7 @@ def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> Sequence[s
 
 
 def _set_on_workers(cursor: Any, names: Sequence[str], values: Sequence[str]) -> Sequence[str]:
-    """Do what `_set` does by commands, which Citus passes on to its workers, unlike functions."""
+    """Do the same by commands, which Citus passes on to its workers, unlike functions."""
     cursor.execute("SELECT ARRAY(SELECT current_setting(name) FROM unnest(%s::text[]) AS name)", [names])
     before: Sequence[str] = cursor.fetchone()[0]
     cursor.execute("SET LOCAL citus.propagate_set_commands = 'local'")

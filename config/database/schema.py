@@ -60,10 +60,10 @@ def _own() -> Iterator[tuple[str, str]]:
 
 
 class AddIndexOnline(AddIndex):
-    """Add an index without blocking writers; its migration must set `atomic = False`.
+    """Add an index without blocking writers. Its migration must set `atomic = False`.
 
-    On PostgreSQL, the index is built concurrently. If that was interrupted before, an invalid index is left, which is
-    replaced. On other databases, this is a plain `AddIndex`.
+    On PostgreSQL, the index is built concurrently. An invalid index that an interrupted migration has left is replaced.
+    On other databases, this is a plain `AddIndex`.
     """
 
     atomic = False

@@ -49,7 +49,7 @@ class SchemaEditor(schema.DatabaseSchemaEditor):
 
 
 class _Route:
-    """Whether the connections to a database go through a pool such as PgBouncer. The first one finds out."""
+    """Whether the connections to a database go through a pool such as PgBouncer, which the first one finds out."""
 
     is_pooled: bool | None = None
 
@@ -145,7 +145,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                     limited.limit_statements(before)
 
     def _commit(self) -> None:
-        """Commit, and on Citus, wait for a worker that was lost meanwhile: a warning is all that Citus says then."""
+        """Commit, and on Citus, wait for a worker that was lost meanwhile, of which Citus only warns."""
         committed = self.connection
         if committed is None or not self._has_citus:
             super()._commit()  # type: ignore[misc]  # not in the stubs
@@ -211,7 +211,7 @@ _DISTRIBUTED = "SELECT logicalrelid::text FROM pg_catalog.pg_dist_partition WHER
 
 
 def _is_pooled(opened: Connection) -> bool:
-    """Return whether another process answers than the one that let this one in. A pool invents that one's number."""
+    """Return whether statements reach another process than the handshake named. A pool makes up that process id."""
     opened.autocommit = True
     [pid] = opened.execute("SELECT pg_backend_pid()").fetchone() or [None]
     opened.autocommit = False

@@ -28,11 +28,10 @@ _TWO_ANSWERS_TO_COPY = "COPY cannot be mixed with other operations"
 
 
 class Connection(psycopg.Connection[Any]):
-    """`seconds` is how long a statement may take; 0 is without a limit.
+    """A connection that limits its statements.
 
-    `max_wait` is how long this end waits for an answer at most, while it is set.
-
-    `transactions` is how many have begun, and `has_warned` is set by every warning of the server.
+    A statement may take `seconds`, where 0 is without a limit. While `max_wait` is set, this end waits for an answer no
+    longer than that. `transactions` is how many have begun. Every warning of the server sets `has_warned`.
 
     With `is_pooled`, a pool such as PgBouncer may give each transaction to another connection of its own. So limits are
     set in each transaction.
@@ -64,7 +63,7 @@ class Connection(psycopg.Connection[Any]):
 
     @contextmanager
     def _one_answer(self) -> Iterator[None]:
-        """A pool adds an error of its own when a server ends a connection. The driver expects one answer."""
+        """Close a connection that gets two answers: a pool adds an error of its own when a server ends a connection."""
         try:
             yield
         except (ValueError, psycopg.InternalError, psycopg.ProgrammingError) as error:
