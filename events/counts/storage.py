@@ -28,6 +28,7 @@ CountKey = tuple[int, str, int]
 Counts = Mapping[CountKey, int]
 
 _UNIQUE = ("environment_id", "name", "quarter", "stripe")
+_OR_ADD = adding(EventCount, _UNIQUE, ["count"])
 
 
 def quarter_of(timestamp: datetime) -> int:
@@ -54,7 +55,7 @@ def add_counts(counts: Counts) -> None:
 def _add(counts: Counts, stripe: int) -> None:
     # Sorted, so that two transactions lock common rows in the same order.
     rows = [(*key, stripe, count) for key, count in sorted(counts.items())]
-    insert(EventCount, (*_UNIQUE, "count"), rows, adding(EventCount, _UNIQUE, ["count"]))
+    insert(EventCount, (*_UNIQUE, "count"), rows, _OR_ADD)
 
 
 def merge_stripes(now: datetime) -> str:
