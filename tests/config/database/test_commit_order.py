@@ -36,9 +36,9 @@ def happen(*users: str, name: str = "seen") -> list[NewEvent]:
     return [NewEvent(new_id(), user, name, NOON, NOON, {}) for user in users]
 
 
-def seen_since(mark: str) -> list[str]:
+def seen_since(watermark: str) -> list[str]:
     """The users of the events that have arrived since."""
-    return sorted(Event.objects.filter(Arrived("arrival", mark)).values_list("user_id", flat=True))
+    return sorted(Event.objects.filter(Arrived("arrival", watermark)).values_list("user_id", flat=True))
 
 
 def look() -> str:
@@ -61,15 +61,15 @@ def test_arrived__rows_before_and_after_the_mark__are_the_later_ones(production:
 
 
 def test_arrived__what_is_rolled_back__tells_the_rest(production: Environment) -> None:
-    mark = look()
+    watermark = look()
     record_and_roll_back("a", production)
-    assert seen_since(mark) == []
+    assert seen_since(watermark) == []
 
     with transaction.atomic():
         record(happen("b"), production)
         record_and_roll_back("c", production)
         record(happen("d"), production)
-    assert seen_since(mark) == ["b", "d"]
+    assert seen_since(watermark) == ["b", "d"]
 
 
 def record_and_roll_back(user: str, environment: Environment) -> None:
@@ -81,12 +81,12 @@ def record_and_roll_back(user: str, environment: Environment) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_arrived__looks_while_many_write__tell_every_row(threads: Threads, seed: int) -> None:
     production = Environment.objects.get(key="production")
-    mark, seen = look(), set[str]()
+    watermark, seen = look(), set[str]()
     writers: list[Future[None]] = [threads.start(write_slowly, production, seed * 10 + at) for at in range(4)]
     while not all(writer.done() for writer in writers):
-        mark = look_again(mark, seen)
+        watermark = look_again(watermark, seen)
         time.sleep(0.01)  # SQLite does not queue writers for its only lock
-    look_again(mark, seen)
+    look_again(watermark, seen)
 
     for writer in writers:
         writer.result()
@@ -103,11 +103,11 @@ def write_slowly(environment: Environment, number: int) -> None:
                 time.sleep(chance.random() / 100)
 
 
-def look_again(mark: str, seen: set[str]) -> str:
-    """Read again: record the new rows, and return the next mark."""
+def look_again(watermark: str, seen: set[str]) -> str:
+    """Read again: record the new rows, and return the next watermark."""
     with transaction.atomic():
         following = take_watermark()
-        seen.update(seen_since(mark))
+        seen.update(seen_since(watermark))
     return following
 
 
@@ -125,24 +125,24 @@ def test_arrived__transaction_that_commits_after_the_mark__tells_its_rows_though
     writing: Future[None] = threads.start(write_and_wait)
     gate.wait_for_arrival()
     record(happen("quick"), production)
-    mark = look()
-    assert seen_since(mark) == []
+    watermark = look()
+    assert seen_since(watermark) == []
     gate.open()
     writing.result(SECONDS)
 
     assert list(Event.objects.order_by("arrival").values_list("user_id", flat=True)) == ["slow", "quick"]
-    assert seen_since(mark) == ["slow"]
+    assert seen_since(watermark) == ["slow"]
     assert seen_since(look()) == []
 
 
 @pytest.mark.one_server("numbers of restored rows are replaced before tables are spread")
 @on_postgresql
 def test_arrived__number_of_a_transaction_to_come__is_not_reported(production: Environment) -> None:
-    mark = look()
+    watermark = look()
     record(happen("a", "b"), production)
     Event.objects.filter(user_id="b").update(arrival=2**62)
 
-    assert seen_since(mark) == ["a"]
+    assert seen_since(watermark) == ["a"]
 
 
 def restore_ahead(events: QuerySet[Event]) -> int:
@@ -169,19 +169,19 @@ def reach(number: int) -> None:
 def test_arrived__numbers_of_restored_rows_are_reached__are_reported_once(production: Environment) -> None:
     record(happen("a"), production)
     ahead = restore_ahead(Event.objects.all())
-    mark = look()
-    assert seen_since(mark) == []
+    watermark = look()
+    assert seen_since(watermark) == []
     reach(ahead)
 
-    assert seen_since(mark) == ["a"]
+    assert seen_since(watermark) == ["a"]
     assert seen_since(look()) == []
 
 
 def test_arrived__rows_of_the_transaction_that_looks__are_reported(production: Environment) -> None:
-    mark = look()
+    watermark = look()
     with transaction.atomic():
         record(happen("a"), production)
-        assert seen_since(mark) == ["a"]
+        assert seen_since(watermark) == ["a"]
 
 
 def test_arrived__rows_that_the_transaction_of_the_mark_writes_later__are_reported(
@@ -191,29 +191,29 @@ def test_arrived__rows_that_the_transaction_of_the_mark_writes_later__are_report
         record(happen("a"), production)
         if connection.vendor == "postgresql":  # where others may commit meanwhile, with greater numbers
             threads.start(record, happen("b", name="other"), production).result(SECONDS)
-        mark = take_watermark()
+        watermark = take_watermark()
         record(happen("c"), production)
-        assert "c" in seen_since(mark)
-    assert "c" in seen_since(mark)
+        assert "c" in seen_since(watermark)
+    assert "c" in seen_since(watermark)
 
 
-@pytest.mark.parametrize("mark", ["1 100:100: 0", "12345678901234567890 1:1: 0"])
-def test_mark__taken_in_another_database__is_none_of_here(mark: str) -> None:
+@pytest.mark.parametrize("watermark", ["1 100:100: 0", "12345678901234567890 1:1: 0"])
+def test_watermark__taken_in_another_database__is_none_of_here(watermark: str) -> None:
     assert is_watermark_of_this_database(look())
-    assert not is_watermark_of_this_database(mark)
+    assert not is_watermark_of_this_database(watermark)
 
 
 @on_sqlite
-def test_take_mark__newest_rows_deleted_since__begins_an_epoch_of_its_own(production: Environment) -> None:
+def test_take_watermark__newest_rows_deleted_since__begins_an_epoch_of_its_own(production: Environment) -> None:
     record(happen("a"), production)
-    marks = [look()]
+    watermarks = [look()]
     record(happen("b"), production)
     Event.objects.all().delete()
-    marks.append(look())
+    watermarks.append(look())
     record(happen("c"), production)
 
-    assert [seen_since(mark) for mark in marks] == [["c"], ["c"]]
-    assert [int(mark) for mark in [*marks, look()]] == [1, 2, 3]
+    assert [seen_since(watermark) for watermark in watermarks] == [["c"], ["c"]]
+    assert [int(watermark) for watermark in [*watermarks, look()]] == [1, 2, 3]
 
 
 # --- every path ------------------------------------------------------------------------------------------------------
@@ -223,28 +223,28 @@ USERS = [f"user-{at:02}" for at in range(20)]
 
 
 def test_arrival__one_event_by_itself__is_current(production: Environment) -> None:
-    mark = look()
+    watermark = look()
     record_one(happen("a")[0], production)
 
-    assert seen_since(mark) == ["a"]
+    assert seen_since(watermark) == ["a"]
 
 
 @pytest.mark.parametrize("users", [USERS[:3], USERS], ids=["few", "many"])
 def test_arrival__events_of_a_batch__is_current(production: Environment, users: list[str]) -> None:
-    mark = look()
+    watermark = look()
     record(happen(*users), production)
 
-    assert seen_since(mark) == users
+    assert seen_since(watermark) == users
 
 
 @pytest.mark.parametrize("stored", [["user-00"], USERS])
 def test_arrival__events_of_a_batch_that_were_there__stays(production: Environment, stored: list[str]) -> None:
     events = happen(*USERS)
     record([event for event in events if event.user_id in stored], production)
-    mark = look()
+    watermark = look()
     record(events, production)
 
-    assert seen_since(mark) == [user for user in USERS if user not in stored]
+    assert seen_since(watermark) == [user for user in USERS if user not in stored]
 
 
 def test_arrival__many_events_within_savepoints__is_that_of_the_whole_transaction(production: Environment) -> None:
@@ -266,10 +266,10 @@ def test_arrival__many_events_within_savepoints__is_that_of_the_whole_transactio
     ids=["save", "bulk"],
 )
 def test_arrival__row_of_the_orm__is_current(production: Environment, save: Callable[[Event], object]) -> None:
-    mark = look()
+    watermark = look()
     save(Event(id=new_id(), environment=production, user_id="a", name="seen", timestamp=NOON, received_at=NOON))
-    assert seen_since(mark) == ["a"]
+    assert seen_since(watermark) == ["a"]
 
-    mark = look()
+    watermark = look()
     Event.objects.get().save(update_fields=["name", "arrival"])
-    assert seen_since(mark) == ["a"]
+    assert seen_since(watermark) == ["a"]

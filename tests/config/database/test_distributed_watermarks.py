@@ -35,8 +35,8 @@ def rows_of(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
     return rows
 
 
-def count_since(mark: str) -> int:
-    return Event.objects.filter(Arrived("arrival", mark)).count()
+def count_since(watermark: str) -> int:
+    return Event.objects.filter(Arrived("arrival", watermark)).count()
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def prepared(guard: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]
         cursor.execute("DELETE FROM pg_dist_transaction WHERE gid = %s", [_GID])
 
 
-def test_take_mark__transaction_that_a_worker_has_only_prepared__is_new_once_it_has_committed(
+def test_take_watermark__transaction_that_a_worker_has_only_prepared__is_new_once_it_has_committed(
     prepared: psycopg.Connection[Any],
 ) -> None:
     before = take_watermark()
@@ -83,7 +83,7 @@ def test_take_mark__transaction_that_a_worker_has_only_prepared__is_new_once_it_
     assert count_since(take_watermark()) == 0
 
 
-def test_take_mark__transaction_in_flight__is_new_once_it_has_committed(other: psycopg.Connection[Any]) -> None:
+def test_take_watermark__transaction_in_flight__is_new_once_it_has_committed(other: psycopg.Connection[Any]) -> None:
     other.execute(
         _INSERT.format("events_event").replace("%s)", "pg_current_xact_id()::text::bigint)"),  # type: ignore[arg-type]
         [uuid4()],

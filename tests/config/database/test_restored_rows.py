@@ -38,8 +38,8 @@ def look() -> str:
         return take_watermark()
 
 
-def seen_since(mark: str) -> list[str]:
-    condition, parameters = arrived_since(mark, "arrival")
+def seen_since(watermark: str) -> list[str]:
+    condition, parameters = arrived_since(watermark, "arrival")
     return sorted(Event.objects.extra(where=[condition], params=parameters).values_list("user_id", flat=True))
 
 
@@ -64,7 +64,7 @@ def test_plan__rows_of_this_server__stay_as_they_are(production: Environment) ->
 
 def test_plan__rows_of_another_server__are_old_and_the_others_as_new_as_before(production: Environment) -> None:
     write(production, "ahead", "old")
-    mark = look()
+    watermark = look()
     write(production, "new")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE events_event SET arrival = arrival + 1000000 WHERE user_id = 'ahead'")
@@ -73,9 +73,9 @@ def test_plan__rows_of_another_server__are_old_and_the_others_as_new_as_before(p
     forget()
 
     assert dict(Event.objects.values_list("user_id", "arrival")) == {**numbers, "ahead": 0}
-    assert seen_since(mark) == ["new"]
+    assert seen_since(watermark) == ["new"]
     write(production, "newest")  # as the table has its default still
-    assert seen_since(mark) == ["new", "newest"]
+    assert seen_since(watermark) == ["new", "newest"]
 
 
 def test_plan__row_with_the_number_of_a_transaction_under_way__is_old_once_that_has_ended(
@@ -86,13 +86,13 @@ def test_plan__row_with_the_number_of_a_transaction_under_way__is_old_once_that_
         [number] = other.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
         with connection.cursor() as cursor:
             cursor.execute("UPDATE events_event SET arrival = %s", [number])
-        mark = look()
+        watermark = look()
         assert has_restored_rows(Event._meta.db_table)
         forget()
-    assert seen_since(mark) == []
+    assert seen_since(watermark) == []
 
 
-def test_forget_foreign_arrivals__transaction_that_the_lock_waited_for__keeps_its_number(
+def test_forget_restored_rows__transaction_that_the_lock_waited_for__keeps_its_number(
     production: Environment, threads: Threads
 ) -> None:
     gate = Gate()
@@ -107,11 +107,11 @@ def test_forget_foreign_arrivals__transaction_that_the_lock_waited_for__keeps_it
             cursor.execute("LOCK TABLE events_event IN ACCESS EXCLUSIVE MODE")
             cursor.execute(forget_restored_rows("events_event"))
 
-    mark = look()
+    watermark = look()
     writing: Future[None] = threads.start(write_and_wait)
     gate.wait_for_arrival()
     forgetting: Future[None] = threads.start(wait_and_forget)
     gate.open()
     writing.result(SECONDS)
     forgetting.result(SECONDS)
-    assert seen_since(mark) == ["late"]
+    assert seen_since(watermark) == ["late"]

@@ -183,8 +183,8 @@ def test_erase_user__exposed_with_attributes__leaves_none_of_them(
 # --- arrival ---------------------------------------------------------------------------------------------------------
 
 
-def has_arrived_since(mark: str) -> bool:
-    condition, parameters = arrived_since(mark, "arrival")
+def has_arrived_since(watermark: str) -> bool:
+    condition, parameters = arrived_since(watermark, "arrival")
     return Exposure.objects.extra(where=[condition], params=parameters).exists()
 
 
@@ -226,11 +226,11 @@ def test_arrival__exposure_that_is_new_or_changed__is_current(
 ) -> None:
     ExperimentFactory(key="e", running=True)
     before(production)
-    mark = look()
-    assert not has_arrived_since(mark)
+    watermark = look()
+    assert not has_arrived_since(watermark)
 
     then(production)
-    assert has_arrived_since(mark)
+    assert has_arrived_since(watermark)
     assert not has_arrived_since(look())
 
 
@@ -238,10 +238,10 @@ def test_arrival__exposure_that_is_new_or_changed__is_current(
 def test_arrival__exposure_reported_before_the_start__is_current(production: Environment) -> None:
     ExperimentFactory(key="e")
     record([see(second=0.2)], production)
-    mark = look()
+    watermark = look()
     start_experiment(key="e", environment=production, actor=ACTOR, now=NOON, started_at=NOON)
 
-    assert has_arrived_since(mark)
+    assert has_arrived_since(watermark)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -256,7 +256,7 @@ def test_arrival__exposure_that_stays_as_it_is__stays(
 ) -> None:
     ExperimentFactory(key="e", running=True)
     before(production)
-    mark = look()
+    watermark = look()
     then(production)
 
-    assert not has_arrived_since(mark)
+    assert not has_arrived_since(watermark)

@@ -31,10 +31,10 @@ def experiment(production: Any) -> Experiment:
 def test_find_changed_users__purchases_of_two_users__are_those_of_the_exposed_one(
     experiment: Experiment, production: Any
 ) -> None:
-    mark = take_watermark()
+    watermark = take_watermark()
     record([NewEvent(new_id(), user, "purchase", NOON, NOON, {}) for user in ("u", "unexposed")], production)
-    assert find_changed_users(experiment, mark) == {"u"}
-    assert has_changes(experiment, mark)
+    assert find_changed_users(experiment, watermark) == {"u"}
+    assert has_changes(experiment, watermark)
 
 
 @pytest.mark.one_server("the plan of PostgreSQL is read")

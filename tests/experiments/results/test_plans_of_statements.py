@@ -95,10 +95,10 @@ def test_compute__with_statistics__looks_each_user_up(grown: Experiment) -> None
 
 
 def test_changes__without_statistics__look_each_user_up(grown: Experiment) -> None:
-    mark = take_watermark()
+    watermark = take_watermark()
     with planned(enable_seqscan="off"), lookups() as found:
-        has_changes(grown, mark)
-        find_changed_users(grown, mark)
+        has_changes(grown, watermark)
+        find_changed_users(grown, watermark)
 
     assert found
     assert [condition for condition in found if "user_id" not in condition] == []
