@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from events.recording.ingest import NewEvent, new_id, record
 
+from events.recording import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from experiments.metrics.definition import definitions_of
