@@ -1,1 +1,4 @@
-"""What the ORM lacks on SQLite and PostgreSQL, and all text of SQL: no other room runs any."""
+"""What the ORM lacks on SQLite and PostgreSQL.
+
+Text of SQL stands here alone, except for what `manage.py doctor` asks a server about itself.
+"""
