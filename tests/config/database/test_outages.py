@@ -63,9 +63,8 @@ def with_code(error: Exception, code: str) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
+def test_is_outage__error__is_one_if_the_state_of_the_database_is_the_cause(subtests: pytest.Subtests) -> None:
+    for error, expected in [
         (OperationalError("gone"), True),
         (InterfaceError("closed"), True),
         (with_code(InternalError("read only"), "25006"), True),
@@ -79,11 +78,9 @@ def with_code(error: Exception, code: str) -> Exception:
         (DataError("out of range"), False),
         (ProgrammingError("no such column"), False),
         (ValueError("not of the database"), False),
-    ],
-    ids=repr,
-)
-def test_is_outage__error__is_one_if_the_state_of_the_database_is_the_cause(error: Exception, expected: bool) -> None:
-    assert is_outage(error) is expected
+    ]:
+        with subtests.test(error=error):
+            assert is_outage(error) is expected
 
 
 def test_call__last_call_failed__fails_at_once_for_a_second(circuit: Circuit, clock: Clock) -> None:

@@ -22,9 +22,8 @@ def told(before: Any, after: Any, words: Any = EXPERIMENT_WORDS) -> list[str]:
     return [in_past(sentence) for sentence in sentences(before, after, words, NOON)]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_step__of_an_experiment__is_a_sentence(subtests: pytest.Subtests) -> None:
+    for before, after, expected in [
         (DRAFT, RUNNING, ["Started the experiment"]),
         (RUNNING, DRAFT, ["Took back the start of the experiment"]),
         (RUNNING, STOPPED, ["Stopped the experiment without a winner"]),
@@ -38,10 +37,9 @@ def told(before: Any, after: Any, words: Any = EXPERIMENT_WORDS) -> list[str]:
             {"forcedVariants": {"ada": "control"}},
             ["Forced ada to control", "Stopped forcing a variant for bob"],
         ),
-    ],
-)
-def test_step__of_an_experiment__is_a_sentence(before: Any, after: Any, expected: list[str]) -> None:
-    assert told(before, after) == expected
+    ]:
+        with subtests.test(before=before):
+            assert told(before, after) == expected
 
 
 def test_end__of_an_experiment_that_drives_a_flag__says_what_was_shipped() -> None:

@@ -30,16 +30,14 @@ def test_kept_of__plain_values__keeps_them_with_their_types() -> None:
     assert [type(value) for value in kept.values()] == [str, int, float, bool, bool, int, str]
 
 
-@pytest.mark.parametrize(
-    "value", [None, [], ["a"], {}, {"a": [1]}, math.nan, math.inf, -math.inf, "x" * 201, "é" * 201], ids=repr
-)
-def test_kept_of__anything_else__leaves_it_out(value: Any) -> None:
-    assert storable_attributes({"one": 1, "other": value, "two": 2}) == {"one": 1, "two": 2}
+def test_kept_of__anything_else__leaves_it_out(subtests: pytest.Subtests) -> None:
+    for value in [None, [], ["a"], {}, {"a": [1]}, math.nan, math.inf, -math.inf, "x" * 201, "é" * 201]:
+        with subtests.test(value=value):
+            assert storable_attributes({"one": 1, "other": value, "two": 2}) == {"one": 1, "two": 2}
 
 
-@pytest.mark.parametrize(
-    ("attributes", "is_kept"),
-    [
+def test_kept_of__bounds__are_in(subtests: pytest.Subtests) -> None:
+    for attributes, is_kept in [
         ({"a": "x" * 200}, True),
         ({"a": "🙂" * 200}, True),
         ({"n" * 100: 1}, True),
@@ -48,10 +46,9 @@ def test_kept_of__anything_else__leaves_it_out(value: Any) -> None:
         ({"a": -(2**63)}, True),
         ({"n" * 101: 1}, False),
         ({"": 1}, False),
-    ],
-)
-def test_kept_of__bounds__are_in(attributes: dict[str, Any], is_kept: bool) -> None:
-    assert storable_attributes(attributes) == (attributes if is_kept else None)
+    ]:
+        with subtests.test(attributes=attributes):
+            assert storable_attributes(attributes) == (attributes if is_kept else None)
 
 
 def test_kept_of__more_than_32__keeps_the_first_of_those_that_can_be_kept() -> None:
@@ -73,9 +70,8 @@ def test_kept_of__objects__keeps_what_conditions_find_in_them() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
+def test_kept_of__attribute_within_an_object__has_the_value_that_a_condition_reads(subtests: pytest.Subtests) -> None:
+    for sent, expected in [
         ({"a": {"b": 1}, "a.b": 2}, {"a.b": 2}),
         ({"a": {"b": 1}, "a.b": None}, None),
         ({"a": {"b": {"c": 1}, "b.c": 2}}, {"a.b.c": 2}),
@@ -85,14 +81,11 @@ def test_kept_of__objects__keeps_what_conditions_find_in_them() -> None:
         (nested("abcdefghi"), None),
         ({"a": {"n" * 98: 1}}, {f"a.{'n' * 98}": 1}),
         ({"a": {"n" * 99: 1}}, None),
-    ],
-)
-def test_kept_of__attribute_within_an_object__has_the_value_that_a_condition_reads(
-    sent: dict[str, Any], expected: dict[str, Any] | None
-) -> None:
-    assert storable_attributes(sent) == expected
-    for name, value in (expected or {}).items():
-        assert compile_reader(name)(Context("u", sent, Configuration({}, {}), NOON)) == value
+    ]:
+        with subtests.test(sent=sent):
+            assert storable_attributes(sent) == expected
+            for name, value in (expected or {}).items():
+                assert compile_reader(name)(Context("u", sent, Configuration({}, {}), NOON)) == value
 
 
 def test_kept_of__nothing_that_can_be_kept__is_none() -> None:

@@ -24,9 +24,8 @@ def found(values: dict[str, Any]) -> list[tuple[str, str]]:
     return [(detail.field, str(detail.code)) for detail in check_meaning({**BLANK, **values})]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_check__what_a_metric_may_be__is_accepted(subtests: pytest.Subtests) -> None:
+    for values in [
         *DOCUMENTS,
         {"windowHours": 8760, "delayHours": 8760},
         {"type": "count", "capValue": 0.001},
@@ -41,15 +40,13 @@ def found(values: dict[str, Any]) -> list[tuple[str, str]]:
         {"event": "e" * 200},
         {**REVENUE, "currency": "eur"},
         {**RATIO, "denominator": {**EUROS, "currency": "Eur"}, "property": "revenue", "currency": "eUR"},
-    ],
-)
-def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> None:
-    assert found(values) == []
+    ]:
+        with subtests.test(values=values):
+            assert found(values) == []
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
+def test_check__what_a_metric_cannot_be__is_named(subtests: pytest.Subtests) -> None:
+    for values, expected in [
         ({"type": "median"}, [("type", "invalid_value")]),
         ({"type": ""}, [("type", "invalid_value")]),
         ({"type": None}, [("type", "invalid_type")]),
@@ -150,10 +147,9 @@ def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> Non
                 ("windowHours", "out_of_range"),
             ],
         ),
-    ],
-)
-def test_check__what_a_metric_cannot_be__is_named(values: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert found(values) == expected
+    ]:
+        with subtests.test(values=values):
+            assert found(values) == expected
 
 
 VALUES = st.one_of(

@@ -36,9 +36,8 @@ def test_check__a_list_of_no_or_too_many_values__names_the_limit_of_metrics(oper
     assert detail.message == "Must have 1 to 100 strings, numbers or booleans."
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_check__what_a_metric_may_be__is_accepted(subtests: pytest.Subtests) -> None:
+    for values in [
         {"where": WHERE},
         {"where": None, "steps": None},
         {"where": [condition("equals", value) for value in ("", "pro", 0, -1.5, 2**63, False)]},
@@ -60,15 +59,13 @@ def test_check__a_list_of_no_or_too_many_values__names_the_limit_of_metrics(oper
         {**GUARDRAIL, "margin": 0.0001},
         {**GUARDRAIL, "marginAbsolute": 0.99},
         {**GUARDRAIL, "type": "count", "marginAbsolute": 250},
-    ],
-)
-def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> None:
-    assert found(values) == []
+    ]:
+        with subtests.test(values=values):
+            assert found(values) == []
 
 
-@pytest.mark.parametrize(
-    ("where", "field", "code"),
-    [
+def test_check__wrong_condition__is_named_wherever_it_stands(subtests: pytest.Subtests) -> None:
+    for where, field, code in [
         ({}, "where", "invalid_type"),
         ("plan", "where", "invalid_type"),
         ([condition("exists")] * 11, "where", "out_of_range"),
@@ -102,20 +99,18 @@ def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> Non
         *(([condition(operator, "1")], "where[0].value", "invalid_type") for operator in NUMBERS),
         *(([condition(operator, True)], "where[0].value", "invalid_type") for operator in NUMBERS),
         ([condition("lessThan", float("inf"))], "where[0].value", "invalid_value"),
-    ],
-)
-def test_check__wrong_condition__is_named_wherever_it_stands(where: Any, field: str, code: str) -> None:
-    assert found({"where": where}) == [(field, code)]
-    assert found({**FUNNEL, "steps": [{"event": "view"}, {"event": "buy", "where": where}]}) == [
-        (f"steps[1].{field}", code)
-    ]
-    denominator = {"event": "view", "where": where}
-    assert found({"type": "ratio", "denominator": denominator}) == [(f"denominator.{field}", code)]
+    ]:
+        with subtests.test(where=where):
+            assert found({"where": where}) == [(field, code)]
+            assert found({**FUNNEL, "steps": [{"event": "view"}, {"event": "buy", "where": where}]}) == [
+                (f"steps[1].{field}", code)
+            ]
+            denominator = {"event": "view", "where": where}
+            assert found({"type": "ratio", "denominator": denominator}) == [(f"denominator.{field}", code)]
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
+def test_check__what_a_metric_cannot_be__is_named(subtests: pytest.Subtests) -> None:
+    for values, expected in [
         # funnels
         ({"type": "funnel"}, [("steps", "required")]),
         ({"type": "funnel", "steps": []}, [("steps", "required")]),
@@ -170,19 +165,17 @@ def test_check__wrong_condition__is_named_wherever_it_stands(where: Any, field: 
         ({**GUARDRAIL, "marginAbsolute": True}, [("marginAbsolute", "invalid_type")]),
         *(({**GUARDRAIL, "marginAbsolute": wrong}, [("marginAbsolute", "out_of_range")]) for wrong in (1, 5)),
         ({**GUARDRAIL, "margin": 0.1, "marginAbsolute": 0.1}, [("marginAbsolute", "invalid_value")]),
-    ],
-)
-def test_check__what_a_metric_cannot_be__is_named(values: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert found(values) == expected
+    ]:
+        with subtests.test(values=values):
+            assert found(values) == expected
 
 
 def test_operators__of_metrics__are_those_of_flags() -> None:
     assert all(FLAG_OPERATORS[name] is operator for name, operator in OPERATORS.items())
 
 
-@pytest.mark.parametrize(
-    ("actual", "operator", "value", "is_met"),
-    [
+def test_meets__each_operator__means_what_it_means_in_a_flag(subtests: pytest.Subtests) -> None:
+    for actual, operator, value, is_met in [
         ("pro", "equals", "pro", True),
         ("Pro", "equals", "pro", False),
         (1, "equals", 1.0, True),
@@ -211,14 +204,11 @@ def test_operators__of_metrics__are_those_of_flags() -> None:
         (False, "exists", None, True),
         (None, "notExists", None, True),
         (0, "notExists", None, False),
-    ],
-)
-def test_meets__each_operator__means_what_it_means_in_a_flag(
-    actual: Any, operator: str, value: Any, is_met: bool
-) -> None:
-    where = [Condition("plan", operator, value)]
-    assert meets({"plan": actual, "other": "pro"}, where) is is_met
-    assert meets({} if actual is None else {"plan": actual}, where) is is_met
+    ]:
+        with subtests.test(actual=actual):
+            where = [Condition("plan", operator, value)]
+            assert meets({"plan": actual, "other": "pro"}, where) is is_met
+            assert meets({} if actual is None else {"plan": actual}, where) is is_met
 
 
 def test_meets__several_conditions__needs_all() -> None:

@@ -52,9 +52,10 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each["type"])
-def test_document__of_each_type__says_what_was_parsed(document: dict[str, Any]) -> None:
-    assert Definition.parse(document).as_json() == document
+def test_document__of_each_type__says_what_was_parsed(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document=document):
+            assert Definition.parse(document).as_json() == document
 
 
 def test_parse__hours__are_counted_from_the_exposure() -> None:
@@ -103,9 +104,8 @@ AMOUNT = Quantity("buy", "amount")
 BOUNDED = Quantity("buy", "amount", where=(NOT_NEGATIVE,))
 
 
-@pytest.mark.parametrize(
-    ("kind", "quantity", "denominator", "expected"),
-    [
+def test_definition__that_excludes_values_below_0__says_so(subtests: pytest.Subtests) -> None:
+    for kind, quantity, denominator, expected in [
         ("retention", Quantity("buy"), None, True),
         ("count", Quantity("buy"), None, True),
         ("distinct", AMOUNT, None, True),
@@ -120,13 +120,10 @@ BOUNDED = Quantity("buy", "amount", where=(NOT_NEGATIVE,))
         ("sum", Quantity("buy", "amount", where=(Condition("other", "greaterThan", 0),)), None, False),
         ("sum", Quantity("buy", "amount", where=(Condition("amount", "greaterThan", -1),)), None, False),
         ("sum", Quantity("buy", "amount", where=(Condition("amount", "lessThan", 5),)), None, False),
-    ],
-)
-def test_definition__that_excludes_values_below_0__says_so(
-    kind: str, quantity: Quantity, denominator: Quantity | None, expected: bool
-) -> None:
-    definition = Definition("m", 1, kind, quantity, denominator)
-    assert definition.is_non_negative == expected
+    ]:
+        with subtests.test(kind=kind):
+            definition = Definition("m", 1, kind, quantity, denominator)
+            assert definition.is_non_negative == expected
 
 
 def test_parse__funnel__measures_its_first_step_and_reads_all_events() -> None:

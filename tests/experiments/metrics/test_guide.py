@@ -23,25 +23,27 @@ EXAMPLES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["key"])
-def test_example__of_the_guide__is_accepted(example: dict[str, Any]) -> None:
-    serializer = MetricSerializer(data=example, context={"environment": None})
-    assert serializer.is_valid(), serializer.errors
+def test_example__of_the_guide__is_accepted(subtests: pytest.Subtests) -> None:
+    for example in EXAMPLES:
+        with subtests.test(example=example):
+            serializer = MetricSerializer(data=example, context={"environment": None})
+            assert serializer.is_valid(), serializer.errors
 
-    meaning = {name: value for name, value in example.items() if name in MEANING}
-    assert check_key(example["key"]) == []
-    assert [*check_meaning({**BLANK, "event": "", **meaning})] == []
+            meaning = {name: value for name, value in example.items() if name in MEANING}
+            assert check_key(example["key"]) == []
+            assert [*check_meaning({**BLANK, "event": "", **meaning})] == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["key"])
-def test_example__of_the_guide__is_parsed_as_it_is_written(example: dict[str, Any]) -> None:
-    assert example.keys() <= MEANING | {"description"}
-    denominator = example.get("denominator")
-    whole = denominator and {"property": "", "currency": "", **denominator}
-    parsed = Definition.parse({**BLANK, **example, "denominator": whole}).as_json()
-    assert {name: parsed[name] for name in example if name not in ("description", "denominator")} == {
-        name: value for name, value in example.items() if name not in ("description", "denominator")
-    }
+def test_example__of_the_guide__is_parsed_as_it_is_written(subtests: pytest.Subtests) -> None:
+    for example in EXAMPLES:
+        with subtests.test(example=example):
+            assert example.keys() <= MEANING | {"description"}
+            denominator = example.get("denominator")
+            whole = denominator and {"property": "", "currency": "", **denominator}
+            parsed = Definition.parse({**BLANK, **example, "denominator": whole}).as_json()
+            assert {name: parsed[name] for name in example if name not in ("description", "denominator")} == {
+                name: value for name, value in example.items() if name not in ("description", "denominator")
+            }
 
 
 def test_examples__of_the_guide__show_every_type() -> None:

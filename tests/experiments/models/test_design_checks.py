@@ -19,9 +19,8 @@ def problems(**values: Any) -> list[tuple[str, str]]:
     return [(detail.field, str(detail.code)) for detail in details]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_check__what_may_be__is_found_right(subtests: pytest.Subtests) -> None:
+    for values in [
         {},
         {"percentage": 0},
         {"percentage": 12.345},
@@ -34,15 +33,13 @@ def problems(**values: Any) -> list[tuple[str, str]]:
         {"flag": {"key": "f", "serves": {"control": False, "green": True}}},
         {"planned_size": 1},
         {"planned_size": 2_000_000_000},
-    ],
-)
-def test_check__what_may_be__is_found_right(values: dict[str, Any]) -> None:
-    assert problems(**values) == []
+    ]:
+        with subtests.test(values=values):
+            assert problems(**values) == []
 
 
-@pytest.mark.parametrize(
-    ("values", "found"),
-    [
+def test_check__what_may_not_be__is_named_by_the_callers_field(subtests: pytest.Subtests) -> None:
+    for values, found in [
         ({"percentage": 100.001}, [("percentage", "out_of_range")]),
         ({"percentage": -1}, [("percentage", "out_of_range")]),
         ({"percentage": 0.0001}, [("percentage", "invalid_value")]),
@@ -77,12 +74,9 @@ def test_check__what_may_be__is_found_right(values: dict[str, Any]) -> None:
         ({"planned_size": 2_000_000_001}, [("plannedSampleSize", "out_of_range")]),
         ({"planned_size": 10.5}, [("plannedSampleSize", "invalid_type")]),
         ({"planned_size": True}, [("plannedSampleSize", "invalid_type")]),
-    ],
-)
-def test_check__what_may_not_be__is_named_by_the_callers_field(
-    values: dict[str, Any], found: list[tuple[str, str]]
-) -> None:
-    assert problems(**values) == found
+    ]:
+        with subtests.test(values=values):
+            assert problems(**values) == found
 
 
 @pytest.mark.parametrize(

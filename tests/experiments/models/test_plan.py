@@ -17,9 +17,8 @@ def design(*weights: float, **values: Any) -> dict[str, Any]:
     return {**new_plan(), "variants": variants, **values}
 
 
-@pytest.mark.parametrize(
-    ("weights", "planned", "expected"),
-    [
+def test_tuning_size__without_a_given_one__follows_from_planned_size_and_weights(subtests: pytest.Subtests) -> None:
+    for weights, planned, expected in [
         ((50, 50), None, 5_000),
         ((50, 50), 20_000, 20_000),
         ((1, 1, 1), 30_000, 20_000),
@@ -30,12 +29,9 @@ def design(*weights: float, **values: Any) -> dict[str, Any]:
         ((0, 1), 700, 700),
         ((1, 1), 10, 100),
         ((1, 1), 2_000_000_000, 10_000_000),
-    ],
-)
-def test_tuning_size__without_a_given_one__follows_from_planned_size_and_weights(
-    weights: tuple[float, ...], planned: int | None, expected: int
-) -> None:
-    assert tuning_size_of(design(*weights, planned_size=planned)) == expected
+    ]:
+        with subtests.test(weights=weights):
+            assert tuning_size_of(design(*weights, planned_size=planned)) == expected
 
 
 def test_tuning_size__that_was_given__stays_whatever_is_planned() -> None:

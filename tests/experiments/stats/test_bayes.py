@@ -48,20 +48,22 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("control", "treatment"), CASES)
-def test_choose_share__larger_is_better__agrees_with_the_exact_sum(control, treatment):
-    before, after = Beta.after(*control), Beta.after(*treatment)
-    choice = choose_share(after, before, is_decrease_good=False)
-    assert choice.chance_to_beat == pytest.approx(float(chance_exactly(before, after)), rel=1e-9)
-    assert choice.expected_loss == pytest.approx(float(loss_exactly(before, after)), rel=1e-9)
+def test_choose_share__larger_is_better__agrees_with_the_exact_sum(subtests: pytest.Subtests) -> None:
+    for control, treatment in CASES:
+        with subtests.test(control=control):
+            before, after = Beta.after(*control), Beta.after(*treatment)
+            choice = choose_share(after, before, is_decrease_good=False)
+            assert choice.chance_to_beat == pytest.approx(float(chance_exactly(before, after)), rel=1e-9)
+            assert choice.expected_loss == pytest.approx(float(loss_exactly(before, after)), rel=1e-9)
 
 
-@pytest.mark.parametrize(("control", "treatment"), CASES)
-def test_choose_share__smaller_is_better__agrees_with_the_exact_sum(control, treatment):
-    before, after = Beta.after(*control), Beta.after(*treatment)
-    choice = choose_share(after, before, is_decrease_good=True)
-    assert choice.chance_to_beat == pytest.approx(float(chance_exactly(after, before)), rel=1e-9)
-    assert choice.expected_loss == pytest.approx(float(loss_exactly(after, before)), rel=1e-9)
+def test_choose_share__smaller_is_better__agrees_with_the_exact_sum(subtests: pytest.Subtests) -> None:
+    for control, treatment in CASES:
+        with subtests.test(control=control):
+            before, after = Beta.after(*control), Beta.after(*treatment)
+            choice = choose_share(after, before, is_decrease_good=True)
+            assert choice.chance_to_beat == pytest.approx(float(chance_exactly(after, before)), rel=1e-9)
+            assert choice.expected_loss == pytest.approx(float(loss_exactly(after, before)), rel=1e-9)
 
 
 @pytest.mark.parametrize(

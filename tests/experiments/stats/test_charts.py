@@ -16,19 +16,17 @@ numbers = st.floats(-1e100, 1e100)
 ranges = st.tuples(numbers, numbers, numbers).map(lambda three: Range(*sorted(three)))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
+def test_ticks__of_a_scale__are_few_round_numbers_with_zero(subtests: pytest.Subtests) -> None:
+    for low, high, ticks in [
         (-0.06, 1.06, [0, 0.5, 1]),
         (-0.05, 0.12, [-0.05, 0, 0.05, 0.1]),
         (-1, 1, [-1, 0, 1]),
         (-0.3, 0.3, [-0.2, 0, 0.2]),
         (-2_500, 100, [-2_000, -1_000, 0]),
         (0, 0.7, [0, 0.2, 0.4, 0.6]),
-    ],
-)
-def test_ticks__of_a_scale__are_few_round_numbers_with_zero(low: float, high: float, ticks: list[float]) -> None:
-    assert Scale(low, high).ticks() == pytest.approx(ticks)
+    ]:
+        with subtests.test(low=low):
+            assert Scale(low, high).ticks() == pytest.approx(ticks)
 
 
 @given(st.lists(ranges | st.none()))

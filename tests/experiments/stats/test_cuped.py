@@ -72,9 +72,8 @@ def test_adjust__variant_without_users__is_left_out():
     assert set(adjust("mean", [{**SUMS, "empty": Sums()}]).strata[0].samples) == set(SUMS)
 
 
-@pytest.mark.parametrize(
-    ("kind", "sums", "expected"),
-    [
+def test_adjust__nothing_to_adjust_by__says_why(subtests: pytest.Subtests) -> None:
+    for kind, sums, expected in [
         ("quantile", SUMS, NOT_FOR_QUANTILES),
         ("share", {"control": share(10, 100), "treatment": share(20, 100)}, NO_HISTORY),
         ("mean", {"control": sums_of([1, 2], [3, 3]), "treatment": sums_of([1, 2], [4, 4])}, NO_HISTORY),
@@ -82,10 +81,9 @@ def test_adjust__variant_without_users__is_left_out():
         ("mean", {"control": sums_of([7, 7], [1, 2]), "treatment": sums_of([7, 7], [3, 4])}, NO_VARIANCE),
         ("mean", {"control": Sums(), "treatment": Sums()}, NO_USERS),
         ("mean", {"control": sums_of([1e100, -1e100], [1e-120, 2e-120])}, OUT_OF_RANGE),
-    ],
-)
-def test_adjust__nothing_to_adjust_by__says_why(kind, sums, expected):
-    assert adjust(kind, [sums]) == expected
+    ]:
+        with subtests.test(kind=kind):
+            assert adjust(kind, [sums]) == expected
 
 
 RATIO = {

@@ -44,9 +44,8 @@ def test_verdict__guardrail_of_a_few_users__keeps_running_and_says_how_many_more
     )
 
 
-@pytest.mark.parametrize(
-    ("measure", "control", "treatment", "status"),
-    [
+def test_guardrail__by_its_interval_and_margin__has_a_status(subtests: pytest.Subtests) -> None:
+    for measure, control, treatment, status in [
         (RENEWALS, share(5000, 10_000), share(5000, 10_000), "safe"),
         (RENEWALS, share(5000, 10_000), share(5600, 10_000), "safe"),
         (RENEWALS, share(1000, 2000), share(960, 2000), "undecided"),
@@ -68,10 +67,9 @@ def test_verdict__guardrail_of_a_few_users__keeps_running_and_says_how_many_more
         (replace(SPENDING, kind="quantile"), Quantile(99), Quantile(100), "undecided"),
         (replace(SPENDING, kind="quantile"), Quantile(100), Quantile(100), "silent"),
         (replace(SPENDING, kind="quantile"), Quantile(100, 50, 2.0, 1e-4), Quantile(100, 50, 2.0, 1e-4), "safe"),
-    ],
-)
-def test_guardrail__by_its_interval_and_margin__has_a_status(measure, control, treatment, status):
-    assert judge(measure, control, treatment).status == status
+    ]:
+        with subtests.test(measure=measure):
+            assert judge(measure, control, treatment).status == status
 
 
 def test_guardrail__alike_among_few_users__needs_the_least_number_of_users():

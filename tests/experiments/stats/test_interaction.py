@@ -24,9 +24,10 @@ HOMOGENEITY = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "expected"), HOMOGENEITY)
-def test_interaction__several_parts__is_cochrans_q_of_statsmodels(parts, expected):
-    assert interaction([part(*pair) for pair in parts]) == pytest.approx(expected, rel=1e-6)
+def test_interaction__several_parts__is_cochrans_q_of_statsmodels(subtests: pytest.Subtests) -> None:
+    for parts, expected in HOMOGENEITY:
+        with subtests.test(parts=parts):
+            assert interaction([part(*pair) for pair in parts]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_interaction__same_effect_everywhere__is_1():

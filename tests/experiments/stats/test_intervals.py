@@ -22,9 +22,13 @@ def test_wilson__examples_of_newcombe__as_he_printed_them(positive, n, lower, up
     assert (interval.lower, interval.upper) == (pytest.approx(lower, abs=5e-5), pytest.approx(upper, abs=5e-5))
 
 
-@pytest.mark.parametrize(
-    ("positive", "n", "lower", "upper"),
-    [  # statsmodels 0.15.0, proportion_confint(positive, n, alpha=0.05, method="wilson")
+def test_wilson__values_of_statsmodels__agree(subtests: pytest.Subtests) -> None:
+    for (
+        positive,
+        n,
+        lower,
+        upper,
+    ) in [  # statsmodels 0.15.0, proportion_confint(positive, n, alpha=0.05, method="wilson")
         (81, 263, 0.2552885198782742, 0.36620957698280004),
         (15, 148, 0.06238639953073628, 0.16048724172330803),
         (0, 20, 0.0, 0.1611251580528194),
@@ -32,11 +36,10 @@ def test_wilson__examples_of_newcombe__as_he_printed_them(positive, n, lower, up
         (29, 29, 0.8830302015002592, 1.0),
         (5, 10, 0.23659309051256394, 0.7634069094874361),
         (500000, 1000000, 0.4990200198900048, 0.5009799801099952),
-    ],
-)
-def test_wilson__values_of_statsmodels__agree(positive, n, lower, upper):
-    interval = wilson(positive, n, 0.05)
-    assert (interval.lower, interval.upper) == (pytest.approx(lower, rel=1e-9), pytest.approx(upper, rel=1e-9))
+    ]:
+        with subtests.test(positive=positive):
+            interval = wilson(positive, n, 0.05)
+            assert (interval.lower, interval.upper) == (pytest.approx(lower, rel=1e-9), pytest.approx(upper, rel=1e-9))
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])

@@ -16,9 +16,8 @@ from experiments.stats.numbers import (
 )
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
+def test_number__of_any_size__has_about_four_digits(subtests: pytest.Subtests) -> None:
+    for value, words in [
         (0, "0"),
         (-0.0, "0"),
         (312.5, "312.50"),
@@ -29,25 +28,22 @@ from experiments.stats.numbers import (
         (-0.0012345, "\u22120.001234"),
         (1e-12, "1.000e-12"),
         (1.5e100, "1.5e+100"),
-    ],
-)
-def test_number__of_any_size__has_about_four_digits(value: float, words: str) -> None:
-    assert format_number(value) == words
+    ]:
+        with subtests.test(value=value):
+            assert format_number(value) == words
 
 
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
+def test_percent__of_a_share__has_hundredths_or_what_is_left_below(subtests: pytest.Subtests) -> None:
+    for share, words in [
         (1 / 3, "33.33 %"),
         (0, "0.00 %"),
         (-0.0, "0.00 %"),
         (-0.05, "\u22125.00 %"),
         (0.0000123, "0.0012 %"),
         (123.456, "12,346 %"),
-    ],
-)
-def test_percent__of_a_share__has_hundredths_or_what_is_left_below(share: float, words: str) -> None:
-    assert format_percent(share) == words
+    ]:
+        with subtests.test(share=share):
+            assert format_percent(share) == words
 
 
 def test_plus__of_what_is_not_zero__stands_before_it() -> None:

@@ -51,36 +51,36 @@ BASELINES = [(Baseline(0.1), 0.01), (Baseline(0.5), 0.2), (Baseline(0.97), 0.005
 RUNS = 20_000
 
 
-@pytest.mark.parametrize(("rate", "difference", "alpha", "power", "by_t", "by_normal"), RATES)
-def test_fixed_horizon_users__of_a_rate__are_those_of_statsmodels(
-    rate: float, difference: float, alpha: float, power: float, by_t: float, by_normal: float
-) -> None:
-    users = fixed_horizon_users(Baseline(rate), difference, Demands(alpha=alpha, power=power))
-    assert users == math.ceil(by_t)
-    assert 0 <= users - math.ceil(by_normal) <= 2
+def test_fixed_horizon_users__of_a_rate__are_those_of_statsmodels(subtests: pytest.Subtests) -> None:
+    for rate, difference, alpha, power, by_t, by_normal in RATES:
+        with subtests.test(rate=rate):
+            users = fixed_horizon_users(Baseline(rate), difference, Demands(alpha=alpha, power=power))
+            assert users == math.ceil(by_t)
+            assert 0 <= users - math.ceil(by_normal) <= 2
 
 
-@pytest.mark.parametrize(("effect", "alpha", "power", "by_t", "by_normal"), MEANS)
-def test_fixed_horizon_users__of_a_mean__are_those_of_statsmodels(
-    effect: float, alpha: float, power: float, by_t: float, by_normal: float
-) -> None:
-    users = fixed_horizon_users(Baseline(100.0, 30.0), 30.0 * effect, Demands(alpha=alpha, power=power))
-    assert users == math.ceil(by_t)
-    assert 0 <= users - math.ceil(by_normal) <= 2
+def test_fixed_horizon_users__of_a_mean__are_those_of_statsmodels(subtests: pytest.Subtests) -> None:
+    for effect, alpha, power, by_t, by_normal in MEANS:
+        with subtests.test(effect=effect):
+            users = fixed_horizon_users(Baseline(100.0, 30.0), 30.0 * effect, Demands(alpha=alpha, power=power))
+            assert users == math.ceil(by_t)
+            assert 0 <= users - math.ceil(by_normal) <= 2
 
 
-@pytest.mark.parametrize(("rate", "difference", "power", "published"), EVAN_MILLER)
-def test_fixed_horizon_users__of_a_rate__are_near_evan_millers(
-    rate: float, difference: float, power: float, published: int
-) -> None:
+def test_fixed_horizon_users__of_a_rate__are_near_evan_millers(subtests: pytest.Subtests) -> None:
     """His formula takes the baseline's variance for both variants where nothing differs; Welch's test does not."""
-    assert fixed_horizon_users(Baseline(rate), difference, Demands(power=power)) == pytest.approx(published, rel=0.07)
+    for rate, difference, power, published in EVAN_MILLER:
+        with subtests.test(rate=rate):
+            assert fixed_horizon_users(Baseline(rate), difference, Demands(power=power)) == pytest.approx(
+                published, rel=0.07
+            )
 
 
-@pytest.mark.parametrize(("users", "power", "effect"), DETECTABLE)
-def test_detectable__of_a_mean__is_that_of_statsmodels(users: int, power: float, effect: float) -> None:
-    found = detectable(Baseline(5.0, 2.0), users, users, Demands(power=power))
-    assert found.fixed_horizon == pytest.approx(2.0 * effect, rel=1e-4)
+def test_detectable__of_a_mean__is_that_of_statsmodels(subtests: pytest.Subtests) -> None:
+    for users, power, effect in DETECTABLE:
+        with subtests.test(users=users):
+            found = detectable(Baseline(5.0, 2.0), users, users, Demands(power=power))
+            assert found.fixed_horizon == pytest.approx(2.0 * effect, rel=1e-4)
 
 
 @pytest.mark.parametrize("demands", DEMANDS)

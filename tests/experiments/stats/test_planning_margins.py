@@ -56,32 +56,31 @@ TUNED = [
 RUNS = 20_000
 
 
-@pytest.mark.parametrize(("mean", "deviation", "margin", "alpha", "power", "expected"), ABSOLUTE)
-def test_fixed_horizon_users_to_be_safe__absolute_margin__are_those_of_statsmodels(
-    mean: float, deviation: float | None, margin: float, alpha: float, power: float, expected: float
-) -> None:
-    users = fixed_horizon_users_to_be_safe(
-        Baseline(mean, deviation), Tolerance(absolute=margin), Demands(alpha=alpha, power=power)
-    )
-    assert users == math.ceil(expected)
+def test_fixed_horizon_users_to_be_safe__absolute_margin__are_those_of_statsmodels(subtests: pytest.Subtests) -> None:
+    for mean, deviation, margin, alpha, power, expected in ABSOLUTE:
+        with subtests.test(mean=mean):
+            users = fixed_horizon_users_to_be_safe(
+                Baseline(mean, deviation), Tolerance(absolute=margin), Demands(alpha=alpha, power=power)
+            )
+            assert users == math.ceil(expected)
 
 
-@pytest.mark.parametrize(("mean", "deviation", "margin", "is_decrease_good", "power", "expected"), RELATIVE)
 def test_fixed_horizon_users_to_be_safe__relative_margin__are_those_of_the_ratio_of_means(
-    mean: float, deviation: float | None, margin: float, is_decrease_good: bool, power: float, expected: float
+    subtests: pytest.Subtests,
 ) -> None:
-    tolerance = Tolerance(relative=margin, is_decrease_good=is_decrease_good)
-    users = fixed_horizon_users_to_be_safe(Baseline(mean, deviation), tolerance, Demands(power=power))
-    assert users == math.ceil(expected)
+    for mean, deviation, margin, is_decrease_good, power, expected in RELATIVE:
+        with subtests.test(mean=mean):
+            tolerance = Tolerance(relative=margin, is_decrease_good=is_decrease_good)
+            users = fixed_horizon_users_to_be_safe(Baseline(mean, deviation), tolerance, Demands(power=power))
+            assert users == math.ceil(expected)
 
 
-@pytest.mark.parametrize(("deviation", "margin", "power", "expected"), ALWAYS_VALID)
-def test_always_valid_users_to_be_safe__any__are_those_of_the_root(
-    deviation: float, margin: float, power: float, expected: float
-) -> None:
-    tolerance = Tolerance(absolute=margin)
-    users = always_valid_users_to_be_safe(Baseline(5.0, deviation), tolerance, Demands(power=power))
-    assert users == math.ceil(expected)
+def test_always_valid_users_to_be_safe__any__are_those_of_the_root(subtests: pytest.Subtests) -> None:
+    for deviation, margin, power, expected in ALWAYS_VALID:
+        with subtests.test(deviation=deviation):
+            tolerance = Tolerance(absolute=margin)
+            users = always_valid_users_to_be_safe(Baseline(5.0, deviation), tolerance, Demands(power=power))
+            assert users == math.ceil(expected)
 
 
 def test_users_to_be_safe__treatments__do_not_share_alpha() -> None:
@@ -107,15 +106,14 @@ def test_users_to_be_safe__relative_margin__hold_for_experiments_drawn_at_random
         assert (treatment - 0.9 * control > half).mean() == pytest.approx(0.8, abs=0.01)
 
 
-@pytest.mark.parametrize(("deviation", "difference", "power", "alpha", "expected"), TUNED)
-def test_tuned_users__tuned_to_both_variants__are_those_of_the_root(
-    deviation: float, difference: float, power: float, alpha: float, expected: float
-) -> None:
-    demands = Demands(power=power, alpha=alpha)
-    users = tuned_users(Baseline(3.0, deviation), difference, demands, lambda users: 2 * users)
-    assert users == math.ceil(expected)
-    tuned = Demands(power=power, alpha=alpha, tuning_size=2 * users)
-    assert always_valid_users(Baseline(3.0, deviation), difference, tuned) == users
+def test_tuned_users__tuned_to_both_variants__are_those_of_the_root(subtests: pytest.Subtests) -> None:
+    for deviation, difference, power, alpha, expected in TUNED:
+        with subtests.test(deviation=deviation):
+            demands = Demands(power=power, alpha=alpha)
+            users = tuned_users(Baseline(3.0, deviation), difference, demands, lambda users: 2 * users)
+            assert users == math.ceil(expected)
+            tuned = Demands(power=power, alpha=alpha, tuning_size=2 * users)
+            assert always_valid_users(Baseline(3.0, deviation), difference, tuned) == users
 
 
 def test_tuned_users__intervals_as_wide_as_those_of_one_look__take_2_4_times_its_users() -> None:

@@ -49,9 +49,10 @@ def test_verdict__harm_before_the_shortest_run_is_over__is_not_to_ship():
     assert decide(worse, Plan(remaining=timedelta(days=6))).decision == Decision.DO_NOT_SHIP
 
 
-@pytest.mark.parametrize(
-    ("sums", "plan", "decision"),
-    [
+def test_verdict__at_the_planned_size__is_no_difference_only_where_the_lift_is_within_the_smallest_effect(
+    subtests: pytest.Subtests,
+) -> None:
+    for sums, plan, decision in [
         (ALIKE, Plan(size=200_000, minimum_effect=0.03), Decision.NO_DIFFERENCE),
         (ALIKE, Plan(size=200_000, minimum_effect=0.001), Decision.INCONCLUSIVE),
         (ALIKE, Plan(size=200_000), Decision.INCONCLUSIVE),
@@ -59,14 +60,11 @@ def test_verdict__harm_before_the_shortest_run_is_over__is_not_to_ship():
         (ALIKE, Plan(minimum_effect=0.03), Decision.KEEP_RUNNING),
         (OPEN, Plan(size=20_000, minimum_effect=0.03), Decision.INCONCLUSIVE),
         (WINNER, Plan(size=20_000, minimum_effect=0.5), Decision.SHIP),
-    ],
-)
-def test_verdict__at_the_planned_size__is_no_difference_only_where_the_lift_is_within_the_smallest_effect(
-    sums, plan, decision
-):
-    verdict = decide(sums, plan)
-    assert verdict.decision == decision
-    assert (ReasonCode.PLANNED_SIZE in codes(verdict)) == (plan.size is not None and decision != Decision.SHIP)
+    ]:
+        with subtests.test(sums=sums):
+            verdict = decide(sums, plan)
+            assert verdict.decision == decision
+            assert (ReasonCode.PLANNED_SIZE in codes(verdict)) == (plan.size is not None and decision != Decision.SHIP)
 
 
 def test_verdict__below_the_planned_size__says_how_far_it_is():

@@ -31,15 +31,12 @@ def value_of(share: float, *values: float) -> float:
     return quantiles_of(share, [one_each(*values)])[0].value
 
 
-@pytest.mark.parametrize(
-    ("share", "value"),
-    # Of 1, 2, 3, 4, 5: the rank of p is 5 p. The spread values are [1, 1.5], [1.5, 2.5], ... [4.5, 5].
-    [(0.1, 1.25), (0.2, 1.5), (0.3, 2.0), (0.5, 3.0), (0.6, 3.5), (0.9, 4.75), (0.99, 4.975)],
-)
-def test_quantile__of_different_values__is_between_them(share: float, value: float) -> None:
-    [found] = quantiles_of(share, [events([3, 1], [5], [], [4, 2])])
-    assert (found.n, found.events) == (4, 5)
-    assert found.value == pytest.approx(value, rel=1e-12)
+def test_quantile__of_different_values__is_between_them(subtests: pytest.Subtests) -> None:
+    for share, value in [(0.1, 1.25), (0.2, 1.5), (0.3, 2.0), (0.5, 3.0), (0.6, 3.5), (0.9, 4.75), (0.99, 4.975)]:
+        with subtests.test(share=share):
+            [found] = quantiles_of(share, [events([3, 1], [5], [], [4, 2])])
+            assert (found.n, found.events) == (4, 5)
+            assert found.value == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -72,16 +72,14 @@ def test_summarise__small_spread_around_a_large_mean__is_still_seen():
     assert sample.variance == pytest.approx(0.25 * 1000 / 999, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("kind", "sums", "expected"),
-    [
+def test_summarise__too_little_to_know__says_what_is_missing(subtests: pytest.Subtests) -> None:
+    for kind, sums, expected in [
         ("mean", Sums(), NO_USERS),
         ("share", Sums(), NO_USERS),
         ("ratio", Sums(), NO_USERS),
         ("ratio", Sums(n=3, y=2.0, yy=4.0), NO_DENOMINATOR),
         ("ratio", sums_of([1e100, 1e100], d=[1e-200, 0.0]), OUT_OF_RANGE),
         ("mean", Sums(n=1, positive=1, y=4.0, yy=16.0), sample(1, 4.0, 0.0)),
-    ],
-)
-def test_summarise__too_little_to_know__says_what_is_missing(kind, sums, expected):
-    assert summarise(kind, sums) == expected
+    ]:
+        with subtests.test(kind=kind):
+            assert summarise(kind, sums) == expected

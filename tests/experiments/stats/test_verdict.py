@@ -87,11 +87,14 @@ def test_verdict__other_goals_beside_the_first__do_not_weigh_on_it():
     assert analysis.verdict.decision == Decision.SHIP
 
 
-@pytest.mark.parametrize("positive", range(1090, 1160, 5))
-def test_verdict__one_treatment__is_what_the_interval_says(positive):
-    analysis = analyse(inputs(signups(control=1000, treatment=positive), (REVENUE, signups(control=9, treatment=9)[1])))
-    test = analysis.measures[0].variants[1].comparison.difference.always_valid
-    assert (analysis.verdict.decision == Decision.SHIP) == (test.lower > 0)
+def test_verdict__one_treatment__is_what_the_interval_says(subtests: pytest.Subtests) -> None:
+    for positive in range(1090, 1160, 5):
+        with subtests.test(positive=positive):
+            analysis = analyse(
+                inputs(signups(control=1000, treatment=positive), (REVENUE, signups(control=9, treatment=9)[1]))
+            )
+            test = analysis.measures[0].variants[1].comparison.difference.always_valid
+            assert (analysis.verdict.decision == Decision.SHIP) == (test.lower > 0)
 
 
 def test_verdict__several_treatments__are_adjusted_for_and_the_reason_says_so():
@@ -263,9 +266,8 @@ def test_verdict__users_in_several_variants__is_to_check_the_data_above_one_perc
     assert decide(signups(control=1000, treatment=1200), several=several).decision == decision
 
 
-@pytest.mark.parametrize(
-    ("hours", "is_running", "decision", "message"),
-    [
+def test_verdict__flag_off__is_to_check_the_data_after_a_day(subtests: pytest.Subtests) -> None:
+    for hours, is_running, decision, message in [
         (0, True, Decision.SHIP, "no user sees a variant. If it stays off for a day, the"),
         (
             23,
@@ -278,15 +280,14 @@ def test_verdict__users_in_several_variants__is_to_check_the_data_above_one_perc
         (0, False, Decision.SHIP, "until the end: no user saw a variant then."),
         (1, False, Decision.SHIP, "until the end: no user saw a variant for 1 hour."),
         (24, False, Decision.CHECK_DATA, "until the end: no user saw a variant for 24 hours."),
-    ],
-)
-def test_verdict__flag_off__is_to_check_the_data_after_a_day(hours, is_running, decision, message):
-    since = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    off = FlagOff("button", since, since + timedelta(hours=hours))
-    verdict = decide(signups(control=1000, treatment=1200), flag_off=off, is_running=is_running)
-    assert (verdict.decision, verdict.reasons[-1].code) == (decision, ReasonCode.FLAG_OFF)
-    assert message in verdict.reasons[-1].message
-    assert "31 Jan 2026, 12:00 UTC" in verdict.reasons[-1].message
+    ]:
+        with subtests.test(hours=hours):
+            since = datetime(2026, 1, 31, 12, tzinfo=UTC)
+            off = FlagOff("button", since, since + timedelta(hours=hours))
+            verdict = decide(signups(control=1000, treatment=1200), flag_off=off, is_running=is_running)
+            assert (verdict.decision, verdict.reasons[-1].code) == (decision, ReasonCode.FLAG_OFF)
+            assert message in verdict.reasons[-1].message
+            assert "31 Jan 2026, 12:00 UTC" in verdict.reasons[-1].message
 
 
 @pytest.mark.parametrize(

@@ -33,18 +33,14 @@ FORM = {"REQUEST_METHOD": "POST", "PATH_INFO": "/admin/login/", "CONTENT_LENGTH"
 OWN = {"HTTP_ORIGIN": "https://flags.example"}
 
 
-@pytest.mark.parametrize(
-    ("headers", "admission"),
-    [
+def test_admit__form_of_a_page__needs_a_cookie_or_to_come_from_here(subtests: pytest.Subtests) -> None:
+    for headers, admission in [
         ({"HTTP_COOKIE": f"{settings.SESSION_COOKIE_NAME}=x"}, Admission.READ_OF_BROWSER),
         (OWN, Admission.READ_OF_BROWSER),
         ({}, Admission.WITHHOLD),
         ({"HTTP_ORIGIN": "https://other.example"}, Admission.WITHHOLD),
         ({"HTTP_ORIGIN": "null"}, Admission.WITHHOLD),
         ({**OWN, "CONTENT_LENGTH": str(6 * 1024**2)}, Admission.WITHHOLD),
-    ],
-)
-def test_admit__form_of_a_page__needs_a_cookie_or_to_come_from_here(
-    headers: dict[str, Any], admission: Admission
-) -> None:
-    assert admit({**FORM, **headers}) is admission
+    ]:
+        with subtests.test(headers=headers):
+            assert admit({**FORM, **headers}) is admission

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.admin.results.comparisons import Compared, compare
 from experiments.metrics.definition import Definition
-from experiments.stats.types import Comparison, GuardrailStatus, Label
+from experiments.stats.types import Comparison, Label
 from tests.experiments.admin.results.made import (
     CONVERSION,
     REFUNDS,
@@ -72,9 +72,8 @@ def test_goal__of_each_label__has_a_tone(label: Label, words: str, tone: str) ->
     assert (row.standing, row.tone, row.needed) == (words, tone, "")
 
 
-@pytest.mark.parametrize(
-    ("status", "label", "needed", "words", "tone", "more"),
-    [
+def test_guardrail__of_each_status__says_what_it_still_needs(subtests: pytest.Subtests) -> None:
+    for status, label, needed, words, tone, more in [
         ("safe", "unclear", None, "safe", "good", ""),
         ("safe", "worse", None, "safe, but worse", "good", ""),
         ("safe", "better", None, "safe, better", "good", ""),
@@ -85,14 +84,11 @@ def test_goal__of_each_label__has_a_tone(label: Label, words: str, tone: str) ->
         ("undecided", "unclear", 1, "undecided", "warning", "needs 1 more user"),
         ("undecided", "unclear", 0, "undecided", "warning", "enough users, yet not shown safe"),
         ("undecided", "unclear", None, "undecided", "warning", ""),
-    ],
-)
-def test_guardrail__of_each_status__says_what_it_still_needs(
-    status: GuardrailStatus, label: Label, needed: int | None, words: str, tone: str, more: str
-) -> None:
-    comparison = compared(estimate(0.1, 1), estimate(0.1, 1), label=label, guardrail=judged(status, needed))
-    row = shown(comparison, REFUNDS)
-    assert (row.standing, row.tone, row.needed) == (words, tone, more)
+    ]:
+        with subtests.test(status=status):
+            comparison = compared(estimate(0.1, 1), estimate(0.1, 1), label=label, guardrail=judged(status, needed))
+            row = shown(comparison, REFUNDS)
+            assert (row.standing, row.tone, row.needed) == (words, tone, more)
 
 
 def test_comparison__with_too_few_users__has_the_reason_in_place_of_figures() -> None:

@@ -26,9 +26,8 @@ def sliced(*parts: tuple[str | bool | float | None, bool], interactions: tuple[I
     return build_slices(results(EXPERIMENT), WHOLE, Breakdown("country", slices, interactions))
 
 
-@pytest.mark.parametrize(
-    ("value", "label"),
-    [
+def test_slice__of_each_value__is_named_exactly_and_as_no_other(subtests: pytest.Subtests) -> None:
+    for value, label in [
         (0.1234567, "0.1234567"),
         (20240115, "20240115"),
         (1, "1"),
@@ -44,10 +43,9 @@ def sliced(*parts: tuple[str | bool | float | None, bool], interactions: tuple[I
         ("2024-01-15", "2024-01-15"),
         ("all others", '"all others"'),
         ("not recorded", '"not recorded"'),
-    ],
-)
-def test_slice__of_each_value__is_named_exactly_and_as_no_other(value: str | bool | float, label: str) -> None:
-    assert [group.label for group in sliced((value, False)).groups] == [label]
+    ]:
+        with subtests.test(value=value):
+            assert [group.label for group in sliced((value, False)).groups] == [label]
 
 
 def test_slices__of_each_value__have_a_row_for_each_treatment() -> None:
