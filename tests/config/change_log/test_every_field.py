@@ -191,7 +191,7 @@ def fields_of(kind: str) -> Iterable[str]:
         segment_changes.KIND: segment_changes.segment_as_json(Segment()),
         flag_changes.KIND: ["description", "states", "archivedAt", *(each.name for each in PROPERTIES.values())],
         metrics.KIND: ["description", "version", *COLUMNS],
-        experiments.KIND: [*experiments.document(Experiment()), *experiments._extras(Experiment())],
+        experiments.KIND: [*experiments.experiment_as_json(Experiment()), *experiments._extras(Experiment())],
     }
     return made.get(kind, VALUES[kind])
 

@@ -23,8 +23,8 @@ DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
     Flag: (flag_changes.KIND, flag_changes.flag_as_json),
     KillSwitch: (kill_switches.KIND, kill_switches.kill_switch_as_json),
     Segment: (segment_changes.KIND, segment_changes.segment_as_json),
-    Metric: (metrics.KIND, metrics.document),
-    Experiment: (lifecycle.KIND, lifecycle.document),
+    Metric: (metrics.KIND, metrics.metric_as_json),
+    Experiment: (lifecycle.KIND, lifecycle.experiment_as_json),
 }
 """The models of configuration, and their documents in the change log."""
 
