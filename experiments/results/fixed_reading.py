@@ -159,17 +159,8 @@ def _store(
 # the sums as of a moment, from events alone
 
 
-def sums_as_of(experiment: Experiment, moment: datetime) -> SumsAsOf:
-    """Return the sums as if the experiment had been stopped and read at a moment, caps included.
-
-    This takes one pass over the events until then, and two more for each cap at a percentile. It writes nothing.
-    """
-    stopped = as_if_stopped(experiment, moment)
-    with planned(**IN_ONE_PASS):
-        return sums_until_stop(stopped, find_caps(stopped))
-
-
 def find_caps(stopped: Experiment) -> Caps:
+    """Return the caps as of the stop. Each one at a percentile takes two passes over the events of its metric."""
     source = source_of(stopped)
     found = {
         number: find_cap(definition, computed_values(source.of_metrics([number])))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from config.models import Environment
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
-from experiments.results.fixed_reading import sums_as_of
+from experiments.results import values
+from experiments.results.fixed_reading import find_caps, sums_until_stop
 from experiments.results.series import compute_changes, finished_days
 from tests.experiments.results.histories import DEFINITIONS, STEPS, History, make_experiment
 from tests.experiments.results.series_by_hand import (
@@ -38,14 +39,15 @@ def as_if_stopped(experiment: Experiment, moment: datetime) -> Any:
 
 @histories(6)
 @given(chance=st.randoms(use_true_random=False))
-def test_sums_as_of__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
+def test_sums_until_stop__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():
         history = History(make_experiment(production), chance)
         for _ in range(30):
             history.happen()
         for _ in range(4):
             moment = history.moment(earliest=0)
-            found = sums_as_of(history.experiment, moment)
+            stopped = values.as_if_stopped(history.experiment, moment)
+            found = sums_until_stop(stopped, find_caps(stopped))
             assert near({None: by_label(found.by_phase, found.mature)}) == as_if_stopped(history.experiment, moment)
 
 

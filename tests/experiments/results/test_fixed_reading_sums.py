@@ -18,9 +18,10 @@ from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState
 from experiments.models.phases import phase_as_json
 from experiments.results import caps
-from experiments.results.fixed_reading import FixedReading, find_instant, fixed_reading, sums_as_of
+from experiments.results.fixed_reading import FixedReading, find_caps, find_instant, fixed_reading, sums_until_stop
 from experiments.results.refresh import bring_up_to_date
 from experiments.results.sums import EXPOSURE, SumsAsOf
+from experiments.results.values import as_if_stopped
 from tests.conftest import NOON
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
 from tests.experiments.results.series_by_hand import by_label, caps_by_hand, near, series_by_hand, stopped_at
@@ -181,7 +182,8 @@ def test_fixed_reading__stored__is_what_was_computed(production: Environment) ->
 
     assert reading is not None
     assert reading.instant == find_instant(experiment, at)
-    assert reading.sums == sums_as_of(experiment, reading.instant)
+    stopped = as_if_stopped(experiment, reading.instant)
+    assert reading.sums == sums_until_stop(stopped, find_caps(stopped))
     caps = caps_by_hand(stopped_at(experiment, reading.instant))
     assert reading.caps == pytest.approx({index: cap for index, cap in caps.items() if cap < math.inf})
     days = {day: by_label(sums.by_phase, sums.mature) for day, sums in reading.days()}
