@@ -76,9 +76,9 @@ def insert_each(model: type[Model], columns: Sequence[str], rows: Iterable[Seque
 def find_rows(
     model: type[Model], keys: tuple[str, str], wanted: Mapping[Any, Sequence[Any]], columns: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Return both keys and these columns of the rows that have one of the second keys of a first key.
+    """Return rows by pairs of two keys: `wanted` has, by the first key, the second keys that are looked for.
 
-    For one row, the ORM spends half of its time on making the statement.
+    Each row has both keys and then these columns. For one row, the ORM spends half of its time on making the statement.
     """
     first, second = keys
     conditions = " OR ".join(
