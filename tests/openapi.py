@@ -6,6 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
+import jsonschema_rs
 from drf_spectacular.generators import SchemaGenerator
 
 
@@ -17,3 +18,14 @@ def document() -> dict[str, Any]:
 
 def schemas() -> dict[str, Any]:
     return document()["components"]["schemas"]
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    """Return what checks values against a schema of the document. To compile one takes some milliseconds."""
+    return _compile(json.dumps(schema))
+
+
+@cache
+def _compile(schema: str) -> jsonschema_rs.Draft202012Validator:
+    complete = {**json.loads(schema), "components": document()["components"]}
+    return jsonschema_rs.Draft202012Validator(complete, validate_formats=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -35,7 +34,7 @@ from flags.api.flag_views import FlagHistoryViewSet, FlagViewSet
 from flags.api.segment_views import SegmentViewSet
 from flags.validation.parsing import parse_flag
 from tests.flags.engine.strategies import FLAGS
-from tests.openapi import document, schemas
+from tests.openapi import document, schemas, validator
 
 
 def operations(prefix: str = "/") -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -46,10 +45,6 @@ def operations(prefix: str = "/") -> Iterator[tuple[str, str, dict[str, Any]]]:
         if path.startswith(prefix):
             for method, operation in methods.items():
                 yield path, method, operation
-
-
-def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]}, validate_formats=True)
 
 
 def resolve(schema: dict[str, Any]) -> dict[str, Any]:
@@ -308,7 +303,6 @@ RULES = objects(
 )
 
 
-@cache
 def rules_validator() -> jsonschema_rs.Validator:
     return validator(schemas()["FlagRequest"]["properties"]["rules"])
 

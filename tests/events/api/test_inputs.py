@@ -18,9 +18,9 @@ from events.api.event_views import BatchSerializer
 from events.api.inputs import MAX_EVENTS, EventSerializer, Rejected, read_batch, read_event
 from events.properties import MAX_BYTES, property_defects
 from events.recording import NewEvent
-from tests.config.api.test_schema import ANYTHING, TEXTS, objects, validator
+from tests.config.api.test_schema import ANYTHING, TEXTS, objects
 from tests.conftest import NOON
-from tests.openapi import schemas
+from tests.openapi import schemas, validator
 
 ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
 EVENT = {"event": "e", "userId": "u"}
@@ -46,8 +46,6 @@ EVENTS = objects(
     },
     {"event": TEXTS, "userId": TEXTS, "timestamp": MOMENTS | ANYTHING, "properties": ANYTHING},
 )
-VALIDATOR = validator(schemas()["EventRequest"])
-BATCH_VALIDATOR = validator(schemas()["BatchRequest"])
 
 
 def is_read(event: Any) -> bool:
@@ -74,7 +72,7 @@ def is_described(event: Any) -> bool:
             event = {**event, "timestamp": format_timestamp(parse_timestamp(event["timestamp"]))}
         except ValueError:
             return False
-    return bool(VALIDATOR.is_valid(event))
+    return bool(validator(schemas()["EventRequest"]).is_valid(event))
 
 
 @settings(max_examples=1000)
@@ -127,7 +125,7 @@ def test_batch__of_any_shape__is_one_for_struct_serializer_and_schema_alike(batc
     has_all = all(map(is_acceptable, _events(batch)))
     is_closed = isinstance(batch, dict) and batch.keys() <= {"events"}  # as the view checks by itself
     is_valid = is_closed and BatchSerializer(data=batch).is_valid() and has_all
-    assert is_read_as_one() == is_valid == (has_all and BATCH_VALIDATOR.is_valid(batch))
+    assert is_read_as_one() == is_valid == (has_all and validator(schemas()["BatchRequest"]).is_valid(batch))
 
 
 def _events(batch: Any) -> list[Any]:

@@ -8,8 +8,8 @@ import pytest
 
 from config.models import Change
 from tests.answers import data, error
-from tests.config.api.test_schema import validator
 from tests.experiments.metrics.test_definition import STEPS, WHERE
+from tests.openapi import validator
 
 FUNNEL = {"type": "funnel", "steps": STEPS, "windowHours": 24}
 QUANTILE = {"type": "quantile", "event": "view", "property": "seconds", "quantile": 0.95}

@@ -9,8 +9,8 @@ import pytest
 from config.models import Change
 from experiments.models import Metric
 from tests.answers import data, error, next_page
-from tests.config.api.test_schema import validator
 from tests.factories import ExperimentFactory
+from tests.openapi import validator
 
 ENTRY_FIELDS = [
     *("id", "key", "description", "type", "event", "property", "currency", "denominator", "windowHours", "delayHours"),
