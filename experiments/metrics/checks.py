@@ -199,7 +199,7 @@ def _check_denominator(field: str, denominator: Any) -> Iterator[Detail]:
 
 
 def _check_steps(field: str, steps: Any) -> Iterator[Detail]:
-    return check_list(steps, field, least=MIN_STEPS, most=MAX_STEPS, noun="steps", check=_check_step)
+    return check_list(steps, field, min_length=MIN_STEPS, max_length=MAX_STEPS, noun="steps", check=_check_step)
 
 
 def _check_step(step: object, field: str) -> Iterator[Detail]:

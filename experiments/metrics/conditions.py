@@ -31,7 +31,7 @@ _NO_CONTEXT: Any = None
 
 def check_where(value: object, field: str) -> Iterator[Detail]:
     """Check a list of at most 10 conditions."""
-    return check_list(value, field, least=0, most=MAX_CONDITIONS, noun="conditions", check=_check_condition)
+    return check_list(value, field, min_length=0, max_length=MAX_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def meets(properties: Mapping[str, Any], where: Iterable[Condition]) -> bool:

@@ -147,7 +147,7 @@ def _check(values: Values) -> Iterator[Detail]:
     if len(values["owner"]) > NAME_LENGTH:
         yield Detail("owner", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")
     tags = values["tags"]
-    details = list(check_list(tags, "tags", least=0, most=MAX_TAGS, noun="tags", check=_check_tag))
+    details = list(check_list(tags, "tags", min_length=0, max_length=MAX_TAGS, noun="tags", check=_check_tag))
     yield from details or check_distinct(tags, (f"tags[{index}]" for index in range(len(tags))))
 
 

@@ -126,8 +126,8 @@ def change_members(
 
 def _check_ids(add: Any, remove: Any) -> None:
     details = [
-        *check_user_ids(add, "add", least=0, most=MAX_USER_IDS),
-        *check_user_ids(remove, "remove", least=0, most=MAX_USER_IDS),
+        *check_user_ids(add, "add", min_length=0, max_length=MAX_USER_IDS),
+        *check_user_ids(remove, "remove", min_length=0, max_length=MAX_USER_IDS),
     ]
     if not details:
         added = set(add)

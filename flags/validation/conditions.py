@@ -37,10 +37,10 @@ _MAX_PATTERN_LENGTH = 1_000
 _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 
-def check_scalars(value: object, field: str, most: int = MAX_OPERANDS) -> Iterator[Detail]:
-    """Accept 1 to `most` strings, numbers and booleans."""
+def check_scalars(value: object, field: str, max_length: int = MAX_OPERANDS) -> Iterator[Detail]:
+    """Accept 1 to `max_length` strings, numbers and booleans."""
     noun = "strings, numbers or booleans"
-    return check_list(value, field, least=1, most=most, noun=noun, check=check_scalar)
+    return check_list(value, field, min_length=1, max_length=max_length, noun=noun, check=check_scalar)
 
 
 def check_pattern(value: object, field: str) -> Iterator[Detail]:
@@ -76,7 +76,7 @@ def check_version(value: object, field: str) -> Iterator[Detail]:
 def check_networks(value: object, field: str) -> Iterator[Detail]:
     """Accept an IP network in CIDR notation, or a list of 1 to 1,000 of them."""
     if isinstance(value, list):
-        return check_list(value, field, least=1, most=MAX_OPERANDS, noun="networks", check=_check_network)
+        return check_list(value, field, min_length=1, max_length=MAX_OPERANDS, noun="networks", check=_check_network)
     return _check_network(value, field)
 
 
@@ -147,7 +147,7 @@ OPERANDS: Mapping[Operand, OperandField] = {
 
 def check_conditions(value: object, field: str) -> Iterator[Detail]:
     """Accept a list of at most 100 conditions."""
-    return check_list(value, field, least=0, most=MAX_CONDITIONS, noun="conditions", check=_check_condition)
+    return check_list(value, field, min_length=0, max_length=MAX_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def _check_attribute(value: object, field: str) -> Iterator[Detail]:

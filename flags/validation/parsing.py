@@ -89,7 +89,9 @@ def _check_flag(source: Mapping[str, Any]) -> Iterator[Detail]:
 
 def _check_prerequisites(value: object) -> Iterator[Detail]:
     check, noun = _check_prerequisite, "prerequisites"
-    details = list(check_list(value, "prerequisites", least=0, most=MAX_PREREQUISITES, noun=noun, check=check))
+    details = list(
+        check_list(value, "prerequisites", min_length=0, max_length=MAX_PREREQUISITES, noun=noun, check=check)
+    )
     yield from details
     if not details and isinstance(value, list):
         flags = [prerequisite["flag"] for prerequisite in value]
@@ -102,7 +104,9 @@ def _check_prerequisite(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
-    details = list(check_list(value, field, least=1, most=MAX_VARIANTS, noun="keys of variants", check=check_key))
+    details = list(
+        check_list(value, field, min_length=1, max_length=MAX_VARIANTS, noun="keys of variants", check=check_key)
+    )
     yield from details
     if not details and isinstance(value, list):
         yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
@@ -110,4 +114,4 @@ def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
 
 def _check_segment(source: Mapping[str, Any]) -> Iterator[Detail]:
     yield from check_conditions(source.get("conditions", []), "conditions")
-    yield from check_user_ids(source.get("userIds", []), "userIds", least=0, most=MAX_USER_IDS)
+    yield from check_user_ids(source.get("userIds", []), "userIds", min_length=0, max_length=MAX_USER_IDS)

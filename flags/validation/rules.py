@@ -47,13 +47,15 @@ def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iter
         is_of_experiment = isinstance(rule, dict) and rule.get("type") == RuleType.EXPERIMENT
         return (check_experiment_rule if is_of_experiment else _check_rule)(rule, rule_field, variants)
 
-    return check_list(value, field, least=0, most=MAX_RULES, noun="rules", check=check)
+    return check_list(value, field, min_length=0, max_length=MAX_RULES, noun="rules", check=check)
 
 
-def check_user_ids(value: object, field: str, *, least: int = 1, most: int = MAX_RULE_USER_IDS) -> Iterator[Detail]:
-    """Accept a list of `least` to `most` distinct user ids."""
-    yield from check_list(value, field, least=least, most=most, noun="user ids", check=check_name)
-    if isinstance(value, list) and least <= len(value) <= most:
+def check_user_ids(
+    value: object, field: str, *, min_length: int = 1, max_length: int = MAX_RULE_USER_IDS
+) -> Iterator[Detail]:
+    """Accept a list of `min_length` to `max_length` distinct user ids."""
+    yield from check_list(value, field, min_length=min_length, max_length=max_length, noun="user ids", check=check_name)
+    if isinstance(value, list) and min_length <= len(value) <= max_length:
         yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
 
 
@@ -73,7 +75,7 @@ def _check_ramp(value: object, field: str) -> Iterator[Detail]:
         example = '{"at": "2026-01-31T12:00:00Z", "percentage": 10}'
         return check_object(step, step_field, checks=checks, required=checks, example=example)
 
-    details = list(check_list(value, field, least=1, most=MAX_RAMP_STEPS, noun="steps", check=check_step))
+    details = list(check_list(value, field, min_length=1, max_length=MAX_RAMP_STEPS, noun="steps", check=check_step))
     yield from details
     if details or not isinstance(value, list):
         return
@@ -88,7 +90,7 @@ def _check_ranges(value: object, field: str) -> Iterator[Detail]:
     def check_range(part: object, part_field: str) -> Iterator[Detail]:
         return check_part(part, part_field, "salt", check_name)
 
-    return check_list(value, field, least=1, most=MAX_RANGES, noun="ranges", check=check_range)
+    return check_list(value, field, min_length=1, max_length=MAX_RANGES, noun="ranges", check=check_range)
 
 
 def _check_split(value: object, field: str) -> Iterator[Detail]:
@@ -98,7 +100,7 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
         return check_object(part, part_field, checks=checks, required=checks, example=example)
 
     noun = "variants with weights"
-    details = list(check_list(value, field, least=1, most=MAX_VARIANTS, noun=noun, check=check_part))
+    details = list(check_list(value, field, min_length=1, max_length=MAX_VARIANTS, noun=noun, check=check_part))
     yield from details
     if details or not isinstance(value, list):
         return
@@ -336,7 +338,9 @@ def _check_experiment_variants(value: object, field: str, served: Collection[str
         checks: Mapping[str, Check] = {"key": check_key, "weight": check_weight, "serves": check_serves}
         return check_object(variant, variant_field, checks=checks, required=checks, example=_EXPERIMENT_VARIANT)
 
-    details = list(check_list(value, field, least=2, most=MAX_VARIANTS, noun="variants", check=check_variant))
+    details = list(
+        check_list(value, field, min_length=2, max_length=MAX_VARIANTS, noun="variants", check=check_variant)
+    )
     yield from details
     if not details and isinstance(value, list):
         keys = [variant["key"] for variant in value]

@@ -76,15 +76,17 @@ def check_scalar(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string, a number or a boolean.")
 
 
-def check_list(value: object, field: str, *, least: int, most: int, noun: str, check: Check) -> Iterator[Detail]:
-    """Accept a list of `least` to `most` entries that pass `check`.
+def check_list(
+    value: object, field: str, *, min_length: int, max_length: int, noun: str, check: Check
+) -> Iterator[Detail]:
+    """Accept a list of `min_length` to `max_length` entries that pass `check`.
 
     Entries of a list of the wrong size are not checked, so that the work is bounded.
     """
     if not isinstance(value, list):
         yield Detail(field, DetailCode.INVALID_TYPE, f"Must be a list of {noun}.")
-    elif not least <= len(value) <= most:
-        size = f"{least} to {most:,}" if least else f"at most {most:,}"
+    elif not min_length <= len(value) <= max_length:
+        size = f"{min_length} to {max_length:,}" if min_length else f"at most {max_length:,}"
         yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have {size} {noun}.")
     else:
         for index, entry in enumerate(value):

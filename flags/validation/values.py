@@ -58,7 +58,9 @@ def _check_variants(value: object, value_type: object) -> Iterator[Detail]:
         checks: Mapping[str, Check] = {"key": check_key, "value": check_value}
         return check_object(variant, field, checks=checks, required=checks, example='{"key": "blue", "value": "#00f"}')
 
-    details = list(check_list(value, "variants", least=1, most=MAX_VARIANTS, noun="variants", check=check_variant))
+    details = list(
+        check_list(value, "variants", min_length=1, max_length=MAX_VARIANTS, noun="variants", check=check_variant)
+    )
     yield from details
     if not details and isinstance(value, list):
         keys = [variant["key"] for variant in value]
