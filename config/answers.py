@@ -60,10 +60,10 @@ class Answer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
             }
         )
 
-    def document(self) -> Document:
+    def as_json(self) -> Document:
         """Return the answer as JSON."""
-        document: Document = msgspec.to_builtins(self)
-        return document
+        as_json: Document = msgspec.to_builtins(self)
+        return as_json
 
 
 def _filled(value: Any, kind: type[Answer] | None) -> Any:

@@ -94,14 +94,14 @@ def check_log_format(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.security)
 def check_trusted_proxies(**_: Any) -> list[CheckMessage]:
-    wrong = [text for text in settings.TRUSTED_PROXIES if not _is_network(text)]
+    wrong = [proxy for proxy in settings.TRUSTED_PROXIES if not _is_network(proxy)]
     message = "TRUSTED_PROXIES must list addresses or networks, such as 10.0.0.0/8; {!r} is neither."
-    return [Error(message.format(text), id="halyard.E008") for text in wrong]
+    return [Error(message.format(proxy), id="halyard.E008") for proxy in wrong]
 
 
-def _is_network(text: str) -> bool:
+def _is_network(network: str) -> bool:
     try:
-        ipaddress.ip_network(text, strict=False)
+        ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
     return True
@@ -123,9 +123,9 @@ def check_stream_url(**_: Any) -> list[CheckMessage]:
     return [Error("STREAM_URL must be an address such as https://flags.example.com.", id="halyard.E004")]
 
 
-def _is_address(text: str) -> bool:
+def _is_address(url: str) -> bool:
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(url)
         _ = parts.port
     except ValueError:
         return False

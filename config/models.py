@@ -110,8 +110,8 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
-    def is_live(self, at: datetime) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
+    def is_live(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class Source(models.TextChoices):

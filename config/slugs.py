@@ -16,30 +16,30 @@ REASON_LENGTH = 1000
 _key = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
-def is_key(text: str) -> bool:
-    return _key.fullmatch(text) is not None
+def is_key(key: str) -> bool:
+    return _key.fullmatch(key) is not None
 
 
-def check_key(text: str, field: str = "key") -> list[Detail]:
+def check_key(key: str, field: str = "key") -> list[Detail]:
     """Return what is wrong with a key that a client chose: one detail, or none."""
-    if is_key(text):
+    if is_key(key):
         return []
-    if len(text) > KEY_LENGTH:
+    if len(key) > KEY_LENGTH:
         return [Detail(field, DetailCode.TOO_LONG, f"Must be at most {KEY_LENGTH} characters.")]
     return [Detail(field, DetailCode.INVALID_VALUE, f"Must be {KEY_RULE}.")]
 
 
-def check_name(text: str, advice: str) -> list[Detail]:
+def check_name(name: str, advice: str) -> list[Detail]:
     """Return what is wrong with a name that people read: one detail, or none. `advice` says what to name."""
-    if not text.strip():
+    if not name.strip():
         return [Detail("name", DetailCode.REQUIRED, f"Must not be empty; {advice}.")]
-    if len(text) > NAME_LENGTH:
+    if len(name) > NAME_LENGTH:
         return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
     return []
 
 
-def check_description(text: str) -> list[Detail]:
+def check_description(description: str) -> list[Detail]:
     """Return what is wrong with a description: one detail, or none."""
-    if len(text) <= DESCRIPTION_LENGTH:
+    if len(description) <= DESCRIPTION_LENGTH:
         return []
     return [Detail("description", DetailCode.TOO_LONG, f"Must be at most {DESCRIPTION_LENGTH} characters.")]

@@ -68,7 +68,7 @@ def create_key(
             created_at=log.at,
             expires_at=expires_at,
         )
-        log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=document(key))
+        log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=as_json(key))
     return key, secret
 
 
@@ -128,7 +128,7 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, now: da
         # An expiry that is sent back as it was read may be in the past.
         if details := _check(changes.get("name", key.name), expires_at if expires_at != key.expires_at else None, now):
             raise ValidationFailed(details)
-        before = document(key)
+        before = as_json(key)
         for name in changes.keys() & {"name", "expires_at"}:
             setattr(key, name, changes[name])
         _save(log, key, before, list(changes))
@@ -148,7 +148,7 @@ def revoke_key(key: ApiKey, *, actor: Actor, now: datetime, reason: str = "") ->
 
 def _revoke(log: Writing, key: ApiKey) -> None:
     if key.revoked_at is None:
-        before = document(key)
+        before = as_json(key)
         key.revoked_at = log.at
         _save(log, key, before, ["revoked_at"])
 
@@ -166,7 +166,7 @@ class Keys(Reversible):
         return super().plan(changes)
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
-        return [document(key) if (key := _find(change)) else None for change in changes]
+        return [as_json(key) if (key := _find(change)) else None for change in changes]
 
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -182,7 +182,7 @@ def _find(change: Change) -> ApiKey | None:
 
 
 def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> None:
-    after = document(key)
+    after = as_json(key)
     if after != before:
         # Nobody changes a key that has more rights than they have.
         if key.scope == Scope.MANAGE and key.may_change_common:
@@ -196,7 +196,7 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def document(key: ApiKey) -> Document:
+def as_json(key: ApiKey) -> Document:
     """Return the key as the change log keeps it: everything but its hash."""
     return {
         "id": str(key.pk),
@@ -210,9 +210,9 @@ def document(key: ApiKey) -> Document:
     }
 
 
-def _check(name: str, expires_at: datetime | None, at: datetime) -> list[Detail]:
+def _check(name: str, expires_at: datetime | None, now: datetime) -> list[Detail]:
     details = check_name(name, "say what the key is for")
-    if expires_at is not None and expires_at <= at:
+    if expires_at is not None and expires_at <= now:
         details.append(Detail("expiresAt", DetailCode.INVALID_VALUE, "Must be in the future."))
     return details
 
@@ -227,8 +227,8 @@ class LiveKey:
     actor: Actor
     expires_at: datetime | None
 
-    def is_live(self, at: datetime) -> bool:
-        return self.expires_at is None or at < self.expires_at
+    def is_live(self, now: datetime) -> bool:
+        return self.expires_at is None or now < self.expires_at
 
 
 class LiveKeys(dict[str, LiveKey]):

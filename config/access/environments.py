@@ -59,7 +59,7 @@ def create_environment(
             change_reason=change_reason,
             created_at=log.at,
         )
-        log.append(KIND, object_id=environment.pk, key=key, before=None, after=document(environment))
+        log.append(KIND, object_id=environment.pk, key=key, before=None, after=as_json(environment))
     return environment
 
 
@@ -91,10 +91,10 @@ def update_environment(
 
 
 def _save(log: Any, environment: Environment, **values: Any) -> None:
-    before = document(environment)
+    before = as_json(environment)
     for field, value in values.items():
         setattr(environment, field, value)
-    after = document(environment)
+    after = as_json(environment)
     if after != before:
         environment.save(update_fields=list(values))
         log.append(KIND, object_id=environment.pk, key=environment.key, before=before, after=after)
@@ -110,7 +110,7 @@ class Environments(Reversible):
         return super().plan(changes)
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
-        return [document(Environment.objects.get(key=change.key)) for change in changes]
+        return [as_json(Environment.objects.get(key=change.key)) for change in changes]
 
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
         documents = [target.document for target in targets]
@@ -128,7 +128,7 @@ class Environments(Reversible):
 reversibles[KIND] = Environments()
 
 
-def document(environment: Environment) -> Document:
+def as_json(environment: Environment) -> Document:
     return {
         "key": environment.key,
         "name": environment.name,
@@ -156,7 +156,7 @@ def get_environment(key: str, *, field: str) -> Environment:
     return environment
 
 
-class Known:
+class KnownEnvironments:
     """The environments by key, and the default one."""
 
     def __init__(self, environments: Mapping[str, Environment]) -> None:
@@ -167,15 +167,15 @@ class Known:
         return len(self.by_key)
 
 
-def _load() -> Known:
-    return Known({environment.key: environment for environment in Environment.objects.all()})
+def _load() -> KnownEnvironments:
+    return KnownEnvironments({environment.key: environment for environment in Environment.objects.all()})
 
 
-def _apply(_known: Known, _changes: Sequence[Change]) -> Known:
+def _apply(_known: KnownEnvironments, _changes: Sequence[Change]) -> KnownEnvironments:
     return _load()
 
 
-def _dump(known: Known) -> list[Document]:
+def _dump(known: KnownEnvironments) -> list[Document]:
     return [dump_environment(environment) for environment in known.by_key.values()]
 
 
@@ -203,8 +203,10 @@ def restore_environment(entry: Document) -> Environment:
     )
 
 
-def _restore(entries: Sequence[Document]) -> Known:
-    return Known({entry["key"]: restore_environment(entry) for entry in entries})
+def _restore(entries: Sequence[Document]) -> KnownEnvironments:
+    return KnownEnvironments({entry["key"]: restore_environment(entry) for entry in entries})
 
 
-known: Table[Known] = Table(KIND, load=_load, apply=_apply, dump=_dump, restore=_restore, goes_first=True)
+known_environments: Table[KnownEnvironments] = Table(
+    KIND, load=_load, apply=_apply, dump=_dump, restore=_restore, goes_first=True
+)

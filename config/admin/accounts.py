@@ -23,8 +23,8 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from config.access.accounts import (
     GROUP,
     USER,
+    as_json,
     describe_permission,
-    document,
     exceeding,
     log_account,
     log_password,
@@ -34,7 +34,7 @@ from config.access.accounts import (
     seen_by_staff,
     version_of,
 )
-from config.admin.columns import column, moment
+from config.admin.columns import column, time_cell
 from config.admin.conflicts import Conflict
 from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import AnnouncesWrites, KeepsInput, NamedListPage, writer
@@ -155,17 +155,17 @@ class AccountPages(AnnouncesWrites, KeepsInput, IgnoresUnknownParameters):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         stored = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
-        request.before = document(stored) if stored is not None else None  # type: ignore[attr-defined]  # ours
+        request.before = as_json(stored) if stored is not None else None  # type: ignore[attr-defined]  # ours
         super().save_model(request, obj, form, change)  # type: ignore[misc]  # of the model admin
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)  # type: ignore[misc]  # of the model admin
         before = request.before  # type: ignore[attr-defined]  # see above
-        log_account(form.instance, before, document(form.instance), **writer(request))
+        log_account(form.instance, before, as_json(form.instance), **writer(request))
 
     @transaction.atomic
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        before = document(obj)
+        before = as_json(obj)
         super().delete_model(request, obj)  # type: ignore[misc]  # of the model admin
         log_account(obj, before, None, **writer(request))
 
@@ -207,11 +207,11 @@ class UserAdmin(AccountPages, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
 
     @column("Last login", ordering="last_login", empty_value="never")
     def shown_login(self, user: User) -> SafeString | None:
-        return moment(user.last_login)
+        return time_cell(user.last_login)
 
     @column("Joined")
     def shown_joining(self, user: User) -> SafeString | None:
-        return moment(user.date_joined)
+        return time_cell(user.date_joined)
 
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:

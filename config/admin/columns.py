@@ -38,9 +38,9 @@ def in_two_lines(first: str, second: str) -> SafeString:
     return format_html('<span class="hy-two"><strong>{}</strong><small>{}</small></span>', first, second)
 
 
-def moment(at: datetime | None) -> SafeString | None:
+def time_cell(time: datetime | None) -> SafeString | None:
     """Return a time to the minute, with the time in UTC in its tooltip."""
-    return None if at is None else minute(at)
+    return None if time is None else minute(time)
 
 
 def brief(description: str) -> str:

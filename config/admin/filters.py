@@ -138,4 +138,4 @@ class DayFilter(admin.ListFilter):
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         if self.errors:
             return queryset.none()
-        return queryset.filter(**{f"{self.column}__{_BOUNDS[name]}": at for name, at in self.bounds.items()})
+        return queryset.filter(**{f"{self.column}__{_BOUNDS[name]}": bound for name, bound in self.bounds.items()})

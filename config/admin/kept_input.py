@@ -163,7 +163,7 @@ def _sign_in_page(request: HttpRequest, kept: Kept | None) -> HttpResponse:
 
 
 @receiver(user_logged_in)
-def _take_along(request: HttpRequest, **_: Any) -> None:
+def _move_to_session(request: HttpRequest, **_: Any) -> None:
     """Move the input from the page to sign in to the session."""
     kept = carried_in(request) if request is not None else None
     if kept:
@@ -195,9 +195,9 @@ def give_back(request: HttpRequest, kept: Kept, why: str) -> None:
     messages.warning(request, text.format(name=request.user.get_username()))
 
 
-def environment_of(given: dict[str, list[str]]) -> str:
+def environment_of(submitted: dict[str, list[str]]) -> str:
     """Return the key of the environment in which a form or a list was opened, if it says so."""
-    first = {name: values[0] for name, values in given.items() if values}
+    first = {name: values[0] for name, values in submitted.items() if values}
     return first.get("opened_in") or first.get("action", "").partition(":")[0]
 
 
@@ -205,8 +205,8 @@ def collect(request: HttpRequest) -> Kept:
     """Return the input of a form, or of the form before that the page has carried."""
     if carried := carried_in(request):
         return carried
-    given = {name: values for name, values in request.POST.lists() if _may_be_kept(name)}
-    return {"page": page_of_form(request), "input": given}
+    submitted = {name: values for name, values in request.POST.lists() if _may_be_kept(name)}
+    return {"page": page_of_form(request), "input": submitted}
 
 
 def _may_be_kept(name: str) -> bool:

@@ -70,10 +70,10 @@ def ask(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmati
     """Raise Unanswered with the page of this question. Its form sends the input, or that which was kept, again."""
     is_sent = AGREED in request.POST
     setting = reason_setting(model_admin, request, confirmation.environment)
-    given = sent_input(request).lists()
+    submitted = sent_input(request).lists()
     # The reason stays as it was typed where the page has no field for it.
     own = _OF_THIS_PAGE if setting is not ReasonSetting.NONE else [name for name in _OF_THIS_PAGE if name != "reason"]
-    sent = [(name, value) for name, values in given for value in values if name not in own]
+    sent = [(name, value) for name, values in submitted for value in values if name not in own]
     context = {
         "title": confirmation.title,
         "confirmation": confirmation,

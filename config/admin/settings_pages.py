@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from config.access import api_keys, environments
-from config.admin.columns import column, moment
+from config.admin.columns import column, time_cell
 from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.filters import ChoiceFilter, DayFilter
 from config.admin.forms import DomainForm, MomentField, TextField
@@ -98,7 +98,7 @@ class EnvironmentAdmin(DomainAdmin):
 
     @column("Created", ordering="created_at")
     def shown_creation(self, environment: Environment) -> SafeString | None:
-        return moment(environment.created_at)
+        return time_cell(environment.created_at)
 
     def get_urls(self) -> list[Any]:
         switch = path("switch/", self.admin_site.admin_view(switch_environment), name="switch_environment")
@@ -123,7 +123,7 @@ class EnvironmentAdmin(DomainAdmin):
         return environments.update_environment(obj, **new, if_match=values["version"], **writer(request))
 
     def document_of(self, request: HttpRequest, obj: Environment) -> dict[str, Any]:
-        return environments.document(obj)
+        return environments.as_json(obj)
 
     def loaded(self, request: HttpRequest, obj: Environment | None) -> dict[str, Any]:
         return {} if obj is None else {"version": obj.etag}
@@ -201,15 +201,15 @@ class ApiKeyAdmin(DomainAdmin):
 
     @column("Expires", ordering="expires_at", empty_value="never")
     def shown_expiry(self, key: ApiKey) -> SafeString | None:
-        return moment(key.expires_at)
+        return time_cell(key.expires_at)
 
     @column("Created", ordering="created_at")
     def shown_creation(self, key: ApiKey) -> SafeString | None:
-        return moment(key.created_at)
+        return time_cell(key.created_at)
 
     @column("Revoked")
     def shown_revocation(self, key: ApiKey) -> SafeString | None:
-        return moment(key.revoked_at)
+        return time_cell(key.revoked_at)
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         if obj is None:
@@ -269,8 +269,8 @@ class ApiKeyAdmin(DomainAdmin):
 
 
 def _limited_writer(request: HttpRequest) -> dict[str, Any]:
-    given = writer(request)
-    return {**given, "actor": api_keys.limited(given["actor"], request.user)}
+    arguments = writer(request)
+    return {**arguments, "actor": api_keys.limited(arguments["actor"], request.user)}
 
 
 class ChangedKindFilter(ChoiceFilter):
@@ -326,7 +326,7 @@ class ChangeAdmin(ReadOnly, WritePages):
 
     @column("When")
     def shown_moment(self, change: Change) -> SafeString | None:
-        return moment(change.at)
+        return time_cell(change.at)
 
     @column("Object")
     def shown_object(self, change: Change) -> SafeString:
@@ -359,8 +359,10 @@ def answer_revision(request: HttpRequest) -> JsonResponse:
     It takes one query of its own.
     """
     newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
-    revision, at = newest or (0, None)
-    return JsonResponse({"revision": revision, "at": at.timestamp() if at else 0, "now": timezone.now().timestamp()})
+    revision, changed_at = newest or (0, None)
+    return JsonResponse(
+        {"revision": revision, "at": changed_at.timestamp() if changed_at else 0, "now": timezone.now().timestamp()}
+    )
 
 
 class Scheduled(NamedTuple):

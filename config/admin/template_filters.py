@@ -23,40 +23,40 @@ register = Library()
 
 
 @register.filter
-def minute(at: datetime | None) -> SafeString:
+def minute(time: datetime | None) -> SafeString:
     """Return `25 Nov 2026, 15:03`."""
-    return _element(at, "j M Y, H:i")
+    return _element(time, "j M Y, H:i")
 
 
 @register.filter
-def second(at: datetime | None) -> SafeString:
+def second(time: datetime | None) -> SafeString:
     """Return `25 Nov 2026, 15:03:21 UTC`."""
-    return _element(at, "j M Y, H:i:s T")
+    return _element(time, "j M Y, H:i:s T")
 
 
 @register.filter
-def day(at: datetime | None) -> SafeString:
+def day(time: datetime | None) -> SafeString:
     """Return `25 Nov 2026`. Only the tooltip has the time."""
-    return _element(at, "j M Y")
+    return _element(time, "j M Y")
 
 
-def _element(at: datetime | None, form: str) -> SafeString:
-    if at is None:
+def _element(time: datetime | None, form: str) -> SafeString:
+    if time is None:
         return SafeString("")
     return format_html(
         '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
-        format_timestamp(at),
-        date_format(at.astimezone(UTC), "j M Y, H:i:s \\U\\T\\C"),
-        format_local(at, form),
+        format_timestamp(time),
+        date_format(time.astimezone(UTC), "j M Y, H:i:s \\U\\T\\C"),
+        format_local(time, form),
     )
 
 
-def format_local(at: datetime, form: str) -> str:
+def format_local(time: datetime, form: str) -> str:
     """Return a time in the time zone of the setting, in a format of Django's filter `date`."""
     try:
-        return date_format(timezone.localtime(at), form)
+        return date_format(timezone.localtime(time), form)
     except OverflowError:  # the first and last hours of the calendar have no local time in some zones
-        return date_format(at, form)
+        return date_format(time, form)
 
 
 def address_of_user(user_id: str, environment: str = "") -> str:

@@ -19,7 +19,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget, UnfoldAdminURLInputWidget
 
-from config.admin.columns import column, moment
+from config.admin.columns import column, time_cell
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.forms import DomainForm, TextField, WordsField
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
@@ -113,7 +113,7 @@ class WebhookAdmin(SendsMessages):
     list_display = ("name", "shown_host", "format", "shown_filters", "state", "shown_last")
     search_fields = ("name",)
     ordering = ("name",)
-    actions_detail = ("deliveries", "test", "pause", "resume", "rotate")
+    actions_detail = ("deliveries", "send_test", "pause", "resume", "rotate")
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         webhook = self.find(request, str(object_id))
@@ -141,7 +141,7 @@ class WebhookAdmin(SendsMessages):
 
     @column("Last message", empty_value="none yet")
     def shown_last(self, webhook: Any) -> SafeString | None:
-        return moment(webhook.last_at)
+        return time_cell(webhook.last_at)
 
     def get_fieldsets(self, request: HttpRequest, obj: Webhook | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
@@ -159,13 +159,13 @@ class WebhookAdmin(SendsMessages):
         return {} if obj is None else {"version": obj.etag}
 
     def document_of(self, request: HttpRequest, obj: Webhook) -> dict[str, Any]:
-        return changes.document(obj)
+        return changes.as_json(obj)
 
     def write(self, request: HttpRequest, obj: Webhook, values: dict[str, Any], *, is_new: bool) -> Webhook:
         if not is_new:
             return self.rewrite(request, obj, values)
-        given = {name: values[name] for name in (*changes.VALUES, "reason")}
-        webhook, request.secret = changes.create_webhook(**given, **writer(request))  # type: ignore[attr-defined]  # ours
+        chosen = {name: values[name] for name in (*changes.VALUES, "reason")}
+        webhook, request.secret = changes.create_webhook(**chosen, **writer(request))  # type: ignore[attr-defined]  # ours
         return webhook
 
     def rewrite(self, request: HttpRequest, obj: Webhook, values: dict[str, Any]) -> Webhook:
@@ -200,7 +200,7 @@ class WebhookAdmin(SendsMessages):
         return HttpResponseRedirect(f"{reverse('admin:config_delivery_changelist')}?webhook={object_id}")
 
     @button("Send a test", permission="send", icon="send")
-    def test(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def send_test(self, request: HttpRequest, object_id: str) -> HttpResponse:
         webhook = self.find(request, object_id)
         if webhook is None:
             return self.missing(request, object_id)
@@ -305,7 +305,7 @@ class DeliveryAdmin(ReadOnly, SendsMessages):
 
     @column("Written")
     def shown_creation(self, delivery: Delivery) -> SafeString | None:
-        return moment(delivery.created_at)
+        return time_cell(delivery.created_at)
 
     @column("State", label=_DELIVERY_STATES)
     def shown_state(self, delivery: Delivery) -> str:
@@ -321,7 +321,7 @@ class DeliveryAdmin(ReadOnly, SendsMessages):
 
     @column("Next attempt", empty_value="none")
     def shown_next(self, delivery: Delivery) -> SafeString | None:
-        return moment(delivery.due_at) if delivery.state == DeliveryState.WAITING else None
+        return time_cell(delivery.due_at) if delivery.state == DeliveryState.WAITING else None
 
     @column("Attempts", empty_value="none yet")
     def shown_attempts(self, delivery: Delivery) -> SafeString | None:

@@ -16,7 +16,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from config.access.api_keys import live_keys
-from config.access.environments import known
+from config.access.environments import known_environments
 from config.change_log.writing import Actor
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment, Scope, Source
@@ -51,7 +51,7 @@ class KeyAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-def caller_with_key(headers: Mapping[str, Any], at: datetime) -> Caller | None:
+def caller_with_key(headers: Mapping[str, Any], now: datetime) -> Caller | None:
     """Return the caller whose key is in a WSGI environment, or None if there is no key.
 
     Raises AuthenticationFailed, or ValidationFailed for a key of another environment.
@@ -60,19 +60,19 @@ def caller_with_key(headers: Mapping[str, Any], at: datetime) -> Caller | None:
     if secret is None:
         return None
     key = live_keys.state.find(secret)
-    if key is None or not key.is_live(at):
+    if key is None or not key.is_live(now):
         raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
     if "HTTP_X_ENVIRONMENT" in headers and headers["HTTP_X_ENVIRONMENT"] != key.environment.key:
         raise _wrong_environment(DetailCode.INVALID_VALUE, "This API key belongs to another environment.")
     return Caller(key.environment, key.actor, key.scope, key.id)
 
 
-def caller_without_session(headers: Mapping[str, Any], at: datetime) -> Caller | None:
+def caller_without_session(headers: Mapping[str, Any], now: datetime) -> Caller | None:
     """Return the caller with the key in a WSGI environment, or without any key, or None if settings allow none.
 
     Raises AuthenticationFailed or ValidationFailed.
     """
-    return caller_with_key(headers, at) or anonymous_caller(headers)
+    return caller_with_key(headers, now) or anonymous_caller(headers)
 
 
 def secret_in(headers: Mapping[str, Any]) -> str | None:
@@ -158,10 +158,10 @@ def _is_loopback(address: str) -> bool:
 def _environment(headers: Mapping[str, Any]) -> Environment:
     key = headers.get("HTTP_X_ENVIRONMENT")
     if key is None:
-        return known.state.default
-    environment = known.state.by_key.get(key)
+        return known_environments.state.default
+    environment = known_environments.state.by_key.get(key)
     if environment is None:
-        message = f"Unknown environment; use one of: {', '.join(known.state.by_key)}."
+        message = f"Unknown environment; use one of: {', '.join(known_environments.state.by_key)}."
         raise _wrong_environment(DetailCode.UNKNOWN_REFERENCE, message)
     return environment
 

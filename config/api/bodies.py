@@ -224,8 +224,8 @@ def defects(value: object, path: str = "", depth: int = 0) -> Iterator[Detail]:
                 yield from _text_defects(name, path)
                 yield from defects(item, f"{path}.{name}" if path else name, depth + 1)
         case list():
-            for at, item in enumerate(value):
-                yield from defects(item, f"{path}[{at}]", depth + 1)
+            for index, item in enumerate(value):
+                yield from defects(item, f"{path}[{index}]", depth + 1)
 
 
 def _text_defects(text: str, path: str) -> Iterator[Detail]:

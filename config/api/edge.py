@@ -52,13 +52,13 @@ class EdgeMiddleware:
             response.status_code = 308  # clients repeat a request as GET after a 301
         response.headers["X-Request-Id"] = request_id
         if request.path_info.startswith(("/v1/", "/ofrep/")):
-            _say_how_to_keep(response.headers)
+            _set_caching(response.headers)
         if isinstance(response, Response):
-            _take_apart(response)
+            _break_cycle(response)
         return response
 
 
-def _say_how_to_keep(headers: Any) -> None:
+def _set_caching(headers: Any) -> None:
     """Keep caches from giving an answer to another caller. Only answers with an ETag may be kept at
     all.
     """
@@ -68,7 +68,7 @@ def _say_how_to_keep(headers: Any) -> None:
             headers["Vary"] = f"{headers['Vary']}, {VARIES_BY}" if "Vary" in headers else VARIES_BY
 
 
-def _take_apart(answer: Any) -> None:
+def _break_cycle(answer: Any) -> None:
     """Break the reference cycle of view, request and answer, so that they and the body are freed at
     once. Only the view is left to the garbage collector, because it refers to its own methods.
     """

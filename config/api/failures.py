@@ -128,8 +128,8 @@ def flatten(detail: Any, path: str = "") -> Iterator[Detail]:
             else:
                 yield from flatten(item, f"{path}.{name}" if path else str(name))
     elif isinstance(detail, list):
-        for at, item in enumerate(detail):
-            yield from flatten(item, path if isinstance(item, exceptions.ErrorDetail) else f"{path}[{at}]")
+        for index, item in enumerate(detail):
+            yield from flatten(item, path if isinstance(item, exceptions.ErrorDetail) else f"{path}[{index}]")
     else:
         yield Detail(path, _detail_code(detail.code), str(detail))
 

@@ -207,10 +207,10 @@ class KeyViewSet(ApiViewSet):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        given = super().provenance
+        arguments = super().provenance
         if self.caller.scope is not None:
-            return given
-        return {**given, "actor": api_keys.limited(given["actor"], self.request.user)}
+            return arguments
+        return {**arguments, "actor": api_keys.limited(arguments["actor"], self.request.user)}
 
     def _require_own(self, scope: Scope) -> None:
         """Refuse a new key of a larger scope than that of the caller's key. Users only need the permission."""

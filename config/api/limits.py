@@ -60,7 +60,7 @@ class _Limits:
         """Read settings again, which change in tests only."""
         self.of_key, self.of_address = settings.RATE_LIMIT_KEY, settings.RATE_LIMIT_ADDRESS
 
-    def take(self, subject: str, who: str, per_second: int, cost: float, *, is_over: bool = False) -> None:
+    def acquire(self, subject: str, who: str, per_second: int, cost: float, *, is_over: bool = False) -> None:
         """Use some of an allowance. Raises TooManyRequests if it is used up, unless the request is over anyway."""
         # Texts have other hashes in every process, but the workers are forks of one process, so theirs are the same.
         now, place = time.monotonic(), hash(who) % PLACES
@@ -84,23 +84,23 @@ def share(numbers: Any) -> None:
 def require_allowance(environ: dict[str, Any], caller: Caller | None) -> None:
     """Count a request, once. Raises TooManyRequests if its key, or the address of a client, has sent too many."""
     if _COUNTED not in environ:
-        _take(environ, caller, 1)
+        _acquire(environ, caller, 1)
         environ[_COUNTED] = True
 
 
 def charge_events(environ: Mapping[str, Any], caller: Caller, count: int) -> None:
     """Count the events of a batch, which is answered in any case. Later requests may be refused for it."""
-    _take(environ, caller, count / EVENTS_OF_REQUEST, is_over=True)
+    _acquire(environ, caller, count / EVENTS_OF_REQUEST, is_over=True)
 
 
-def _take(environ: Mapping[str, Any], caller: Caller | None, cost: float, *, is_over: bool = False) -> None:
+def _acquire(environ: Mapping[str, Any], caller: Caller | None, cost: float, *, is_over: bool = False) -> None:
     # A server sends for all its users from one address, so only what ships to users is limited by address.
     if _limits.of_address and (caller is None or caller.scope is Scope.CLIENT):
         network = _network_of(address_of(environ))
         if network is not None:
-            _limits.take("address", network, _limits.of_address, cost, is_over=is_over)
+            _limits.acquire("address", network, _limits.of_address, cost, is_over=is_over)
     if _limits.of_key and caller is not None and caller.key_id:
-        _limits.take("key", caller.key_id, _limits.of_key, cost, is_over=is_over)
+        _limits.acquire("key", caller.key_id, _limits.of_key, cost, is_over=is_over)
 
 
 @lru_cache(maxsize=10_000)

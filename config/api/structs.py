@@ -14,7 +14,7 @@ of the component, and each property is an annotated field, in the order of the J
         series: Annotated[list[Day] | UnsetType, described("With `series=daily`.")] = UNSET  # left out unless it is set
 
 A view declares it with `answer(schema_of(VariantUsers), ...)`, or `schema_of(list[VariantUsers])`, and answers
-`Response(VariantUsers.of(source).document())`, where the source is an object with attributes of the same names (in
+`Response(VariantUsers.of(source).as_json())`, where the source is an object with attributes of the same names (in
 snake case). `of` and the constructor do not check values or convert numbers. A property that may be left out
 comes last, or the class says `kw_only=True`.
 """

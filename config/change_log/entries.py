@@ -164,8 +164,8 @@ def _compare_lists(before: list[Any], after: list[Any], path: str) -> Iterator[E
     if _is_plain(before) and _is_plain(after):
         yield _compare_elements(before, after, path)
     else:
-        for at, (old, new) in enumerate(zip_longest(before, after, fillvalue=_NOTHING)):
-            yield from find_differences(old, new, f"{path}[{at}]")
+        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=_NOTHING)):
+            yield from find_differences(old, new, f"{path}[{index}]")
 
 
 def _compare_elements(before: list[Any], after: list[Any], path: str) -> Entry:

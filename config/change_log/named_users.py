@@ -84,12 +84,12 @@ def part_of(text: str, start: int, end: int | None = None) -> str:
 
 def split_at_users(text: str) -> Iterator[tuple[str, str | None]]:
     """Yield the parts of a text in order, each with the id of the user whom it names, or None."""
-    at, plain = 0, str(text)
+    position, plain = 0, str(text)
     for user in users_in(text):
-        yield plain[at : user.start], None
+        yield plain[position : user.start], None
         yield plain[user.start : user.end], user.user_id
-        at = user.end
-    yield plain[at:], None
+        position = user.end
+    yield plain[position:], None
 
 
 def compares_users(condition: Mapping[str, Any]) -> bool:

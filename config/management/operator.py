@@ -68,20 +68,20 @@ def add_reason(parser: CommandParser) -> None:
     parser.add_argument("--reason", type=_reason, default="", help="the reason, which the history shows")
 
 
-def _reason(text: str) -> str:
-    if len(text) > REASON_LENGTH:
+def _reason(argument: str) -> str:
+    if len(argument) > REASON_LENGTH:
         raise ArgumentTypeError(f"must be at most {REASON_LENGTH:,} characters")
     try:
-        text.encode()
+        argument.encode()
     except UnicodeEncodeError:
         raise ArgumentTypeError("must be UTF-8") from None
-    return text
+    return argument
 
 
-def moment(text: str) -> datetime:
+def parse_time(argument: str) -> datetime:
     """Read an argument that is a time or a day, in UTC unless it has an offset."""
     try:
-        return parse_timestamp(text)
+        return parse_timestamp(argument)
     except ValueError:
         message = "must be a day such as 2026-01-31, in UTC, or a time such as 2026-01-31T12:00:00Z"
         raise ArgumentTypeError(message) from None
@@ -124,20 +124,22 @@ class RevokeCommand(OperatorCommand):
         self.stdout.write(f"{noun} {revoked.pk} ({revoked.name}) {when} {format_timestamp(revoked.revoked_at)}.")
 
 
-def find_by_id_or_prefix(model: type[M], text: str, listing: str) -> M:
+def find_by_id_or_prefix(model: type[M], id_or_prefix: str, listing: str) -> M:
     """Return the row with this id or prefix. Raises CommandError, unless there is exactly one.
 
     The message names `listing`, the command that lists all rows.
     """
-    condition = Q(prefix=text)
+    condition = Q(prefix=id_or_prefix)
     with suppress(ValueError):  # not an id, but perhaps a prefix
-        condition |= Q(pk=UUID(text))
+        condition |= Q(pk=UUID(id_or_prefix))
     rows, names = list(model._default_manager.filter(condition)), model._meta
     if not rows:
-        raise CommandError(f"No {names.verbose_name} has the id or prefix {text!r}; `manage.py {listing}` lists all.")
+        raise CommandError(
+            f"No {names.verbose_name} has the id or prefix {id_or_prefix!r}; `manage.py {listing}` lists all."
+        )
     if len(rows) > 1:
         ids = ", ".join(str(row.pk) for row in rows)
         raise CommandError(
-            f"{len(rows)} {names.verbose_name_plural} have the prefix {text!r}; use the id of one: {ids}."
+            f"{len(rows)} {names.verbose_name_plural} have the prefix {id_or_prefix!r}; use the id of one: {ids}."
         )
     return rows[0]

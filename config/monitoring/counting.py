@@ -23,7 +23,7 @@ _lock = threading.Lock()
 _beating = threading.Lock()
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How the numbers of several processes become one."""
 
     COUNTER = "counter"
@@ -51,7 +51,7 @@ process = _Process()
 class Metric:
     """A metric as Prometheus knows it: its name, its meaning in one sentence, and the names of its labels."""
 
-    kind: Kind
+    kind: MetricKind
     _numbers = 1
     """How many numbers there are for each combination of labels."""
 
@@ -83,7 +83,7 @@ class Metric:
 class Counter(Metric):
     """A number that only grows."""
 
-    kind = Kind.COUNTER
+    kind = MetricKind.COUNTER
 
     def add(self, amount: float = 1, *labels: str) -> None:
         """Add an amount for these values of the labels."""
@@ -97,7 +97,7 @@ class Counter(Metric):
 class Gauge(Metric):
     """A number that rises and falls."""
 
-    kind = Kind.GAUGE
+    kind = MetricKind.GAUGE
 
     def set(self, value: float, *labels: str) -> None:
         """Set the value of this process for these values of the labels."""
@@ -109,7 +109,7 @@ class Gauge(Metric):
 class Histogram(Metric):
     """How many values there were up to each bound, and their sum."""
 
-    kind = Kind.HISTOGRAM
+    kind = MetricKind.HISTOGRAM
 
     def __init__(self, name: str, meaning: str, *labels: str, bounds: Sequence[float]) -> None:
         super().__init__(name, meaning, *labels)

@@ -65,19 +65,19 @@ class _Server(Collector):
         yield from _of_system(readings)
 
 
-_Counted = dict[Name, list[tuple[Reading, Sequence[float]]]]
+_NumbersByLabels = dict[Name, list[tuple[Reading, Sequence[float]]]]
 """The numbers of processes by labels."""
 
 
-def _by_metric(readings: Iterable[Reading]) -> dict[str, _Counted]:
-    counted: dict[str, _Counted] = defaultdict(lambda: defaultdict(list))
+def _by_metric(readings: Iterable[Reading]) -> dict[str, _NumbersByLabels]:
+    counted: dict[str, _NumbersByLabels] = defaultdict(lambda: defaultdict(list))
     for reading in readings:
         for (name, *labels), numbers in reading.part.read():
             counted[name][tuple(labels)].append((reading, numbers))
     return counted
 
 
-def _family_of(metric: Metric, counted: _Counted) -> Family:
+def _family_of(metric: Metric, counted: _NumbersByLabels) -> Family:
     if isinstance(metric, Gauge):
         gauges = GaugeMetricFamily(metric.name, metric.meaning, labels=(*metric.labels, _PROCESS))
         for labels, of_processes in counted.items():

@@ -81,8 +81,8 @@ class SharedMemory:
         """What is left of the allowances of callers, see `config.api.limits`."""
 
     def part_of(self, process: str) -> Part:
-        at = self.processes.index(process) * _BYTES
-        return Part(memoryview(self._bytes).cast("B")[at : at + _BYTES])
+        start = self.processes.index(process) * _BYTES
+        return Part(memoryview(self._bytes).cast("B")[start : start + _BYTES])
 
     def parts(self) -> dict[str, Part]:
         return {process: self.part_of(process) for process in self.processes}

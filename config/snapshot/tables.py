@@ -152,9 +152,9 @@ class Snapshot:
         If the log does not have the newest change of this state, another log has replaced it, for example in a restore
         of the database. Everything must then be loaded again.
         """
-        at, newest = time.monotonic(), _newest_change()
+        now, newest = time.monotonic(), _newest_change()
         if newest == self._newest and not self.must_load:
-            self.known_at = at
+            self.known_at = now
             return True
         if self._newest is None or newest[0] <= self._newest[0]:
             self.must_load = True
@@ -163,13 +163,13 @@ class Snapshot:
     def catch_up(self, on_large_change: Callable[[], None] = lambda: None) -> None:
         """Apply everything that was committed before this call."""
         # The signal is read first. A change that lands between the two reads is then looked for once more.
-        signal, at = signal_file.read(), time.monotonic()
+        signal, now = signal_file.read(), time.monotonic()
         if self.must_load:
             self._load(on_large_change)
         else:
             self._apply(on_large_change)
         self.seen = self.seen_first = signal
-        self.known_at = at
+        self.known_at = now
 
     def _load(self, on_large_change: Callable[[], None]) -> None:
         # The newest change is read first. One that lands after that is applied twice, which is
@@ -225,9 +225,11 @@ class Snapshot:
 
     def _apply(self, on_large_change: Callable[[], None]) -> None:
         assert self._newest is not None  # noqa: S101 (all tables are loaded)
-        revision, at = self._newest
+        revision, changed_at = self._newest
         changes: list[Any] = list(Change.objects.since(revision).with_time_of(revision)[: MANY + 1])
-        if changes and changes[0].known_at != at:  # they continue another log, which has replaced that of this state
+        if (
+            changes and changes[0].known_at != changed_at
+        ):  # they continue another log, which has replaced that of this state
             self._load(on_large_change)
         elif len(changes) > MANY:
             self._apply_many(on_large_change)

@@ -54,16 +54,16 @@ def render(message: Message, form: str) -> str:
     return _CHATS[form](list(_lines(message)))
 
 
-def render_test(form: str, name: str, at: datetime) -> str:
+def render_test(form: str, name: str, now: datetime) -> str:
     """Return the body of a message that only shows that messages arrive."""
     text = f"This is a test of the webhook {name}. Nothing was changed."
     if form == WebhookFormat.PLAIN:
-        return _as_json(_envelope("test", at, {"message": text}))
+        return _as_json(_envelope("test", now, {"message": text}))
     return _CHATS[form]([text])
 
 
-def _envelope(kind: str, at: datetime, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": kind, "timestamp": format_timestamp(at), "data": data}
+def _envelope(kind: str, timestamp: datetime, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": kind, "timestamp": format_timestamp(timestamp), "data": data}
 
 
 def _data(message: Message) -> Mapping[str, Any]:
@@ -155,5 +155,5 @@ def _bytes_in_teams(line: str) -> int:
 _CHATS: Mapping[str, Callable[[Sequence[str]], str]] = {WebhookFormat.SLACK: _slack, WebhookFormat.TEAMS: _teams}
 
 
-def _as_json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+def _as_json(payload: Mapping[str, Any]) -> str:
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))

@@ -147,9 +147,9 @@ def new_secret() -> str:
     return _PREFIX + base64.b64encode(secrets.token_bytes(_BYTES_OF_SECRET)).decode()
 
 
-def sign(message_id: str, at: datetime, body: bytes, keys: Iterable[str]) -> Mapping[str, str]:
+def sign(message_id: str, now: datetime, body: bytes, keys: Iterable[str]) -> Mapping[str, str]:
     """Return the headers of a message that is sent now, with a signature by each of these secrets."""
-    timestamp = str(int(at.timestamp()))
+    timestamp = str(int(now.timestamp()))
     signed = f"{message_id}.{timestamp}.".encode() + body
     return {
         "webhook-id": message_id,

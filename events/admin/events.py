@@ -24,7 +24,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
-from config.admin.columns import column, moment
+from config.admin.columns import column, time_cell
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.filters import IgnoresUnknownParameters
 from config.admin.site import ListPage, ReadOnly
@@ -249,11 +249,11 @@ class EventAdmin(ReadOnly, IgnoresUnknownParameters, ModelAdmin):
 
     @column("Timestamp")
     def shown_timestamp(self, event: Event) -> SafeString | None:
-        return moment(event.timestamp)
+        return time_cell(event.timestamp)
 
     @column("Received")
     def shown_receipt(self, event: Event) -> SafeString | None:
-        return moment(event.received_at)
+        return time_cell(event.received_at)
 
     @column("Properties", empty_value="")
     def shown_properties(self, event: Event) -> str | None:

@@ -125,7 +125,7 @@ class CountViewSet(ApiViewSet):
         shown = _intervals(interval, zone, start or max(_FIRST, end - _DEFAULT_SPAN[interval]), end)
         count = partial(count_events, self.environment, shown, name=parameters["event"] or None)
         counts = ReplicaReads(EventCount).read(count)
-        return Response(_answer(self.environment.key, interval, counts, shown, zone).document())
+        return Response(_answer(self.environment.key, interval, counts, shown, zone).as_json())
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -61,7 +61,7 @@ class UserViewSet(ApiViewSet):
         self.refuse_input(request)
         _refuse_broken(request)
         erased = erase_user(user_id, self.environment)
-        return Response(Erasure.of(erased, user_id=user_id).document())
+        return Response(Erasure.of(erased, user_id=user_id).as_json())
 
 
 def _refuse_broken(request: Request) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from config.admin.columns import brief, column, in_two_lines, moment, unbroken
+from config.admin.columns import brief, column, in_two_lines, time_cell, unbroken
 from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
 from config.admin.kept_input import sent_input
@@ -187,15 +187,15 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
 
     @column("Created", ordering="created_at")
     def shown_creation(self, experiment: Experiment) -> SafeString | None:
-        return moment(experiment.created_at)
+        return time_cell(experiment.created_at)
 
     @column("Started", ordering="started_at", empty_value="not yet")
     def shown_start(self, experiment: Experiment) -> SafeString | None:
-        return moment(experiment.started_at)
+        return time_cell(experiment.started_at)
 
     @column("Stopped", empty_value="not yet")
     def shown_end(self, experiment: Experiment) -> SafeString | None:
-        return moment(experiment.stopped_at)
+        return time_cell(experiment.stopped_at)
 
     # the form
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from config.admin.columns import brief, column, in_two_lines, moment
+from config.admin.columns import brief, column, in_two_lines, time_cell
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
 from config.admin.site import Confirmation, DomainAdmin, writer
@@ -126,7 +126,7 @@ class MetricAdmin(DomainAdmin):
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, metric: Metric) -> SafeString | None:
-        return moment(metric.updated_at)
+        return time_cell(metric.updated_at)
 
     # the form
 

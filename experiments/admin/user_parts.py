@@ -84,7 +84,7 @@ def evaluate_flags(context: Context, environment: Environment, *, search: str, s
 def _describe_flags(context: Context, environment: Environment, keys: Sequence[str]) -> list[FlagRow]:
     ids = dict(Flag.objects.filter(key__in=keys).values_list("key", "pk"))
     flags = context.configuration.flags
-    traces = {key: explain(flags[key], context).document() for key in keys}
+    traces = {key: explain(flags[key], context).as_json() for key in keys}
     return [
         FlagRow(key, ids.get(key), describe_answer(trace), describe_trace(trace, environment.name))
         for key, trace in traces.items()

@@ -90,7 +90,7 @@ class AssignmentsRequest(UserRequest, forbid_unknown_fields=True):
 def assignment_answer(assignment: UserAssignment) -> Document:
     """Return the answer of Get Variant."""
     in_experiment = UNSET if assignment.reason is None else False
-    return Assignment.of(assignment, in_experiment=in_experiment).document()
+    return Assignment.of(assignment, in_experiment=in_experiment).as_json()
 
 
 def answer_remembered_variant(call: Call) -> Reply | None:
@@ -390,7 +390,7 @@ class ExperimentViewSet(ApiViewSet):
         recent_users.of_process.record(self.environment, body.userId, body.attributes, self.now)
         return Response(
             [
-                RunningAssignment.of(assignment, experiment=key, in_experiment=assignment.reason is None).document()
+                RunningAssignment.of(assignment, experiment=key, in_experiment=assignment.reason is None).as_json()
                 for key, assignment in assignments.items()
             ]
         )
@@ -443,4 +443,4 @@ class ChecklistViewSet(ApiViewSet):
     def list(self, request: Request, experiment_key: str) -> Response:
         self.refuse_input(request)
         findings = check_experiment(get_experiment(experiment_key, self.environment), self.now)
-        return Response([Finding.of(finding).document() for finding in findings])
+        return Response([Finding.of(finding).as_json() for finding in findings])

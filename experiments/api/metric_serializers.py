@@ -280,7 +280,7 @@ class MetricSerializer(MetricEntrySerializer):
                 experiment=use.experiment.key,
                 status=use.experiment.status,
                 version=metric.version if use.version is None else use.version,
-            ).document()
+            ).as_json()
             for use in uses
         ]
 

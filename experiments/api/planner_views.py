@@ -284,4 +284,4 @@ class PlannerViewSet(ApiViewSet):
         question = {name: None if sent[parameter] == "" else sent[parameter] for parameter, name in PARAMETERS.items()}
         question["kind"] = BaselineKind(question["kind"]) if question["kind"] else None
         made = plan(Question(**question), self.environment, self.now)
-        return Response(Plan.of(made).document())
+        return Response(Plan.of(made).as_json())

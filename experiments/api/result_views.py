@@ -132,7 +132,7 @@ class ResultViewSet(ApiViewSet):
             has_assignment_audit=bool(asked_for["audit"]),
             phase=asked_for["phase"] or None,
         )
-        document = ResultsOfExperiment.of(results).document()
+        document = ResultsOfExperiment.of(results).as_json()
         if is_table:
             return HttpResponse(results_csv(document), content_type=f"{CSV}; charset=utf-8")
         return Response(document)

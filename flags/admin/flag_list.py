@@ -13,7 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from config import snapshot
-from config.admin.columns import brief, column, in_two_lines, moment, unbroken
+from config.admin.columns import brief, column, in_two_lines, time_cell, unbroken
 from config.admin.current_environment import current_environment, environments_of
 from config.admin.site import DomainAdmin
 from config.admin.template_filters import link_users_briefly
@@ -68,7 +68,7 @@ class FlagList(DomainAdmin):
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, flag: Flag) -> SafeString | None:
-        return moment(flag.updated_at)
+        return time_cell(flag.updated_at)
 
     def _column_of(self, request: HttpRequest, environment: Environment) -> Callable[[Flag], SafeString]:
         """Return the column of an environment: a switch, and for whom it turns the flag on.

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config import snapshot
-from config.admin.columns import column, moment, unbroken
+from config.admin.columns import column, time_cell, unbroken
 from config.admin.current_environment import current_environment
 from config.admin.questions import unless_refused
 from config.admin.site import Confirmation, writer_here
@@ -121,7 +121,7 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
 
     @column("Expires", empty_value="never")
     def shown_expiry(self, flag: Flag) -> SafeString | None:
-        return moment(flag.expires_at)
+        return time_cell(flag.expires_at)
 
     @column("Visible to client keys")
     def shown_visibility(self, flag: Flag) -> str:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from config.admin.columns import column, moment
+from config.admin.columns import column, time_cell
 from config.admin.current_environment import current_environment
 from config.admin.forms import DomainForm, LinesField, TextField
 from config.admin.reasons import reason_of
@@ -76,7 +76,7 @@ class KillSwitchAdmin(DomainAdmin):
 
     @column("Created", ordering="created_at")
     def shown_creation(self, switch: KillSwitch) -> SafeString | None:
-        return moment(switch.created_at)
+        return time_cell(switch.created_at)
 
     def get_fieldsets(self, request: HttpRequest, obj: KillSwitch | None = None) -> Any:
         if obj is None:

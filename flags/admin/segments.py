@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
 from config import snapshot as system
-from config.admin.columns import brief, column, in_two_lines, moment
+from config.admin.columns import brief, column, in_two_lines, time_cell
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, writer
@@ -63,7 +63,7 @@ class SegmentAdmin(RevertPages):
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, segment: Segment) -> SafeString | None:
-        return moment(segment.updated_at)
+        return time_cell(segment.updated_at)
 
     # the form
 

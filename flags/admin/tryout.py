@@ -114,7 +114,7 @@ def _try(flag: Flag, environment: Environment, values: Mapping[str, Any]) -> Try
         exposures.load_assignments(environment, context, [flag.key], until=at if at < now else None)
     return Tryout(
         user_id=values["user_id"],
-        trace=describe_trace(explain(configuration.flags[flag.key], context).document(), environment.name),
+        trace=describe_trace(explain(configuration.flags[flag.key], context).as_json(), environment.name),
         at=at,
         is_now=values["at"] is None,
         revision=revision,

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.dateformat import format as date_format
 from django.utils.safestring import SafeString
 
-from config.admin.columns import moment
+from config.admin.columns import time_cell
 from config.models import Environment
 from flags.models import Flag
 from flags.usage.series import Interval, Outcome, UsageSeries, read_usage
@@ -90,7 +90,7 @@ def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
         total=f"{usage.total:,}",
         busiest=f"{most:,}",
         first_day=first,
-        last_use=moment(usage.last_hour),
+        last_use=time_cell(usage.last_hour),
         advice=[f"{reason.meaning} {reason.remedy}" for reason in stale_reasons(flag)],
     )
 

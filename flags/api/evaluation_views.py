@@ -124,7 +124,7 @@ class EvaluationViewSet(ApiViewSet):
         explanation = Explanation(
             **asdict(trace), environment=self.environment.key, at=format_timestamp(at), revision=at_revision
         )
-        return Response(explanation.document(), headers=headers)
+        return Response(explanation.as_json(), headers=headers)
 
     def _configuration_at(self, flag_key: str, at: datetime) -> tuple[Configuration, int]:
         """Return the configuration at a time, and its revision. For a future time, it is the current one."""

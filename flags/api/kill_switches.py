@@ -140,4 +140,4 @@ class KillSwitchViewSet(ApiViewSet):
 
 
 def _result(pulled: Pulled) -> Response:
-    return Response(KillSwitchResult.of(pulled).document())
+    return Response(KillSwitchResult.of(pulled).as_json())

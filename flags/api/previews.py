@@ -102,7 +102,7 @@ class PreviewViewSet(ApiViewSet):
         if not changes:
             raise ValidationFailed([Detail("rules", DetailCode.REQUIRED, "Send rules, enabled, or both.")])
         preview = preview_flag(key=flag_key, environment=self.environment, changes=changes, now=self.now)
-        return Response(_answer(preview).document())
+        return Response(_answer(preview).as_json())
 
 
 def _answer(preview: Preview | NoSample) -> FlagPreview:

@@ -85,4 +85,4 @@ class PromotionViewSet(ApiViewSet):
             {"key": change.key, **summarize_differences(change.before, change.after, target)} for change in written
         ]
         answer = Promotion(source=source.key, target=target, dry_run=is_dry_run, flags=flags)
-        return Response(answer.document())
+        return Response(answer.as_json())

@@ -123,7 +123,7 @@ class UsageViewSet(ApiViewSet):
             ],
             series=[IntervalUsage(at=format_timestamp(at), counts=dict(counts)) for at, counts in usage.series.items()],
         )
-        return Response(answer.document())
+        return Response(answer.as_json())
 
 
 def _period(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:

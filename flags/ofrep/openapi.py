@@ -138,9 +138,7 @@ evaluate = named(
         404: _example(
             _NOT_FOUND,
             "No flag has this key.",
-            answer_failure(
-                "no-such-flag", FailureCode.FLAG_NOT_FOUND, "No flag has the key 'no-such-flag'."
-            ).document(),
+            answer_failure("no-such-flag", FailureCode.FLAG_NOT_FOUND, "No flag has the key 'no-such-flag'.").as_json(),
         ),
         **_failures(FailureCode.TARGETING_KEY_MISSING, of_a_flag=True),
     },

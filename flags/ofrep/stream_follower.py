@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from config import snapshot
 from config.access.api_keys import live_keys
-from config.access.environments import known
+from config.access.environments import known_environments
 from config.models import Change
 from config.snapshot import signal_file
 from flags.engine.types import Configuration
@@ -87,10 +87,10 @@ class Follower:
         snapshot.refresh()
         if snapshot.staleness() is not None:
             raise OperationalError("The newest configuration cannot be read.")
-        seen = (compiled.state, live_keys.state, known.state)
+        seen = (compiled.state, live_keys.state, known_environments.state)
         if now < self._due and all(new is old for new, old in zip(seen, self._seen, strict=True)):
             return
-        configurations = {key: compiled.state.configurations[key] for key in known.state.by_key}
+        configurations = {key: compiled.state.configurations[key] for key in known_environments.state.by_key}
         keys = [key for key in live_keys.state.values() if key.is_live(now)]
         commit_times = self._commit_times_of({configuration.revision for configuration in configurations.values()})
         status = Status(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from config.access.environments import known
+from config.access.environments import known_environments
 from config.models import Environment
 from config.snapshot import revision
 from flags.engine.types import Attributes, Configuration, Context
@@ -96,7 +96,7 @@ class RecentUsers:
         """
         newest = revision()  # before the configurations, which may then be newer
         if newest != self._revision:
-            for environment in known.state.by_key.values():
+            for environment in known_environments.state.by_key.values():
                 self._prepare(environment, now)
             self._revision = newest
         for users in self._by_environment.values():

@@ -199,7 +199,7 @@ class ResultPages(DomainAdmin):
             results = _results(request, experiment, has_assignment_audit=_has_assignment_audit(request))
         except DomainError as refusal:
             raise Http404(refusal.message) from refusal
-        content = write(ResultsOfExperiment.of(results).document())
+        content = write(ResultsOfExperiment.of(results).as_json())
         disposition = f'attachment; filename="{experiment.key}.{suffix}"'
         return HttpResponse(content, content_type, headers={"Content-Disposition": disposition})
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from config.management.operator import OperatorCommand, actor, add_reason, find_environment, moment
+from config.management.operator import OperatorCommand, actor, add_reason, find_environment, parse_time
 from config.timestamps import format_timestamp
 from experiments.lifecycle.backdating import start_at
 
@@ -18,7 +18,7 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a draft")
-        parser.add_argument("--at", type=moment, help="when it began, such as 2026-01-31T12:00:00Z (default: now)")
+        parser.add_argument("--at", type=parse_time, help="when it began, such as 2026-01-31T12:00:00Z (default: now)")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         add_reason(parser)
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from config.management.operator import OperatorCommand, actor, add_reason, find_environment, moment
+from config.management.operator import OperatorCommand, actor, add_reason, find_environment, parse_time
 from config.timestamps import format_timestamp
 from experiments.lifecycle.backdating import stop_at
 from flags.changes.experiment_rules import ShipTo
@@ -20,7 +20,7 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a running experiment")
-        parser.add_argument("--at", type=moment, help="when it ended, such as 2026-02-14T12:00:00Z (default: now)")
+        parser.add_argument("--at", type=parse_time, help="when it ended, such as 2026-02-14T12:00:00Z (default: now)")
         parser.add_argument("--winner", help="the key of the variant that wins; freezes the results")
         parser.add_argument(
             "--ship-to",

@@ -74,14 +74,14 @@ def test_view__without_the_right_to_change__shows_no_path_of_the_url(webhook: We
         page = client.get(address)
         assert "hooks.example.com" in text_of(page)
         assert "very-secret" not in page.content.decode()
-    for name in ("test", "pause", "resume", "rotate"):
+    for name in ("send_test", "pause", "resume", "rotate"):
         assert client.post(page_of(webhook, name)).status_code == 403
 
 
 def test_test__webhook__queues_a_message_and_leads_to_its_page(ada: AdminClient, webhook: Webhook) -> None:
-    assert "Send a test to chat?" in text_of(ada.get(page_of(webhook, "test")))
+    assert "Send a test to chat?" in text_of(ada.get(page_of(webhook, "send_test")))
     assert not Delivery.objects.exists()
-    response = ada.post(page_of(webhook, "test"))
+    response = ada.post(page_of(webhook, "send_test"))
     delivery = Delivery.objects.get()
     assert response.url == reverse("admin:config_delivery_change", args=[delivery.pk])
     assert "Nothing was changed." in text_of(ada.get(response.url))
@@ -111,7 +111,7 @@ def test_delete__webhook__removes_it(ada: AdminClient, webhook: Webhook) -> None
 def test_page__of_no_webhook__leads_to_the_overview(
     subtests: pytest.Subtests, ada: AdminClient, webhook: Webhook
 ) -> None:
-    pages = {name: page_of(webhook, name) for name in ["test", "pause", "resume", "rotate", "delete", "change"]}
+    pages = {name: page_of(webhook, name) for name in ["send_test", "pause", "resume", "rotate", "delete", "change"]}
     webhook.delete()
     for name, address in pages.items():
         with subtests.test(name=name):

@@ -184,8 +184,8 @@ def fields_of(kind: str) -> Iterable[str]:
     """Return the properties that documents of a kind have, from the code that makes them."""
     somewhere = Environment(key="production")
     made: Mapping[str, Iterable[str]] = {
-        environments.KIND: environments.document(somewhere),
-        api_keys.KIND: api_keys.document(ApiKey(environment=somewhere)),
+        environments.KIND: environments.as_json(somewhere),
+        api_keys.KIND: api_keys.as_json(ApiKey(environment=somewhere)),
         webhooks.KIND: webhooks.document(Webhook(url="https://a.example")),
         kill_switches.KIND: kill_switches.kill_switch_as_json(KillSwitch(environment=somewhere)),
         segment_changes.KIND: segment_changes.segment_as_json(Segment()),

@@ -253,7 +253,7 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/config/webhook/{hook}/pause/", YES, ["changed webhook hook"]),
     ("/admin/config/webhook/{hook}/resume/", YES, []),  # it is not paused
     ("/admin/config/webhook/{hook}/rotate/", YES, ["changed webhook hook"]),
-    ("/admin/config/webhook/{hook}/test/", {}, []),
+    ("/admin/config/webhook/{hook}/send_test/", {}, []),
     ("/admin/config/delivery/{sent}/again/", {}, []),
 ]
 

@@ -114,7 +114,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Broken:
 
 
 def known() -> set[str]:
-    return set(environments.known.state.by_key)
+    return set(environments.known_environments.state.by_key)
 
 
 def test_follower__log_that_does_not_grow__leaves_the_signal_alone(look: Any) -> None:
@@ -276,7 +276,7 @@ def test_follower__database_back_after_a_start_from_the_file__loads_everything(
     snapshot.reset()
     broken.by(OperationalError("gone"))
     look(broken.mend)
-    assert environments.known.state.by_key["staging"].name == "Changed behind its back"
+    assert environments.known_environments.state.by_key["staging"].name == "Changed behind its back"
     assert snapshot.staleness() is None
 
 

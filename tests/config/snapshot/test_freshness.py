@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, transaction
 
 from config import snapshot
 from config.access.api_keys import create_key, digest, live_keys, revoke_key
-from config.access.environments import create_environment, known
+from config.access.environments import create_environment, known_environments
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment, Scope
 from config.snapshot import freshness, signal_file, tables
@@ -315,5 +315,5 @@ def test_refresh__environment_created__has_every_flag_switched_off() -> None:
     snapshot.refresh()
 
     flag = configuration("test").flags["a"]
-    assert set(known.state.by_key) == {"production", "staging", "test"}
+    assert set(known_environments.state.by_key) == {"production", "staging", "test"}
     assert (flag.enabled, flag.rules) == (False, ())

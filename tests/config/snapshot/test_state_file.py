@@ -14,7 +14,7 @@ import pytest
 
 from config import snapshot
 from config.access.api_keys import create_key, digest, live_keys
-from config.access.environments import create_environment, known
+from config.access.environments import create_environment, known_environments
 from config.database.file_locks import file_lock
 from config.models import Environment, Scope
 from config.snapshot import state_file
@@ -105,7 +105,7 @@ def test_restore__state_of_every_kind__is_the_same(secret: str) -> None:
         "production", Scope.MANAGE, "key admin", True, None,
     )  # fmt: skip
     assert {key.expires_at for key in live_keys.state.values()} == {None, NOON + timedelta(days=1)}
-    assert known.state.default.pk == Environment.objects.default().pk
+    assert known_environments.state.default.pk == Environment.objects.default().pk
     assert assigners.state["production", "e"].phase == 1
 
 
@@ -281,7 +281,7 @@ def test_restore__a_table_more__is_refused(
 ) -> None:
     save()
     with monkeypatch.context() as patch:
-        patch.setattr(known, "name", "environment and more")
+        patch.setattr(known_environments, "name", "environment and more")
         assert "another version of Halyard has written" in refused(caplog)
 
 

@@ -19,7 +19,7 @@ from config.webhooks.outbox import KEEP_TRYING, LEASE, Attempt, claim, clean, de
 from config.webhooks.sending import Outcome
 from flags.changes.flag_changes import update_flag
 from flags.changes.segment_changes import create_segment, update_segment
-from tests.config.webhooks.test_changes import WRITER, make
+from tests.config.webhooks.test_writes import WRITER, make
 from tests.conftest import ACTOR, NOON
 from tests.factories import FlagFactory
 

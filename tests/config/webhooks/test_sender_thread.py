@@ -15,7 +15,7 @@ from config.webhooks import outbox
 from config.webhooks import sender_thread as sender
 from config.webhooks.sender_thread import MAX_IN_FLIGHT, MAX_IN_FLIGHT_EACH, Sender
 from config.webhooks.sending import Outcome
-from tests.config.webhooks.test_changes import make
+from tests.config.webhooks.test_writes import make
 from tests.factories import FlagFactory
 
 pytestmark = pytest.mark.django_db

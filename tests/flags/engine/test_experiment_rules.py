@@ -250,7 +250,7 @@ def test_resolve__anonymous_user__is_refused_if_the_hash_decides(subtests: pytes
 
 
 def explained(configuration: Configuration, *who: Any, **attributes: Any) -> Any:
-    trace = explain(configuration.flags["f"], context(configuration, *who, **attributes)).document()
+    trace = explain(configuration.flags["f"], context(configuration, *who, **attributes)).as_json()
     assert trace["rules"][0]["matches"] == trace["rules"][0]["isServed"]
     return trace["rules"][0]
 
@@ -312,7 +312,7 @@ def test_explain__user_who_does_not_reach_the_rule__has_the_reason_of_the_flag(f
         "disabled": driven(rule, enabled=False),
         "prerequisite_failed": driven(rule, prerequisites=needed),
     }.items():
-        trace = explain(configuration.flags["f"], context(configuration, "user-1")).document()
+        trace = explain(configuration.flags["f"], context(configuration, "user-1")).as_json()
         assignment = trace["rules"][-1]["assignment"]
         assert (assignment["inExperiment"], assignment["reason"]) == (False, reason)
         assert assignment["variant"] == "control"

@@ -24,7 +24,7 @@ def describe(rules: list[dict[str, Any]], attributes: dict[str, Any] | None = No
     parent = parse_flag({"key": "parent", "enabled": False, "rules": []})
     testers = parse_segment({"key": "testers", "conditions": [PRO], "userIds": ["ada"]})
     among = Configuration({"asked": flag, "parent": parent}, {"testers": testers})
-    return describe_trace(explain(flag, Context("lin", attributes or {}, among, NOW)).document(), "Production")
+    return describe_trace(explain(flag, Context("lin", attributes or {}, among, NOW)).as_json(), "Production")
 
 
 def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> list[DescribedStep]:
@@ -146,7 +146,7 @@ def test_rule__of_an_experiment__describes_its_audience_as_steps() -> None:
 def test_rule__of_an_experiment__describes_that_the_user_was_in_it_before() -> None:
     flag = parse_flag({"key": "asked", "enabled": True, "rules": [experiment_rule(percentage=0)]})
     context = Context("lin", {}, Configuration({"asked": flag}, {}), NOW, assigned={"checkout": "treatment"})
-    [rule] = describe_trace(explain(flag, context).document(), "Production").rules
+    [rule] = describe_trace(explain(flag, context).as_json(), "Production").rules
     assert rule.note == "The user was exposed to treatment before, and keeps this variant."
 
 

@@ -31,7 +31,7 @@ def trace_of(
     flag = parse_flag({"key": "asked", "enabled": True, "rules": rules, **more})
     flags = {other["key"]: parse_flag({"enabled": True, **other}) for other in others}
     among = Configuration({**flags, "asked": flag}, {segment["key"]: parse_segment(segment) for segment in segments})
-    return explain(flag, Context("user-1", attributes or {}, among, AT)).document()
+    return explain(flag, Context("user-1", attributes or {}, among, AT)).as_json()
 
 
 @settings(derandomize=True, deadline=None, max_examples=10_000 // FLAGS_AT_ONCE)
@@ -43,7 +43,7 @@ def test_explain__any_flag_and_user__answers_what_evaluate_answers(
     among = Configuration(parsed, {document["key"]: parse_segment(document) for document in segments})
     for flag in parsed.values():
         answer = evaluate(flag, Context(user_id, attributes, among, NOW)).answer
-        trace = explain(flag, Context(user_id, attributes, among, NOW)).document()
+        trace = explain(flag, Context(user_id, attributes, among, NOW)).as_json()
         assert {name: trace[name] for name in ("enabled", "reason", "variant", "value") if name in trace} == answer
         assert_consistent(trace)
 

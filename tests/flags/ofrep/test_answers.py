@@ -31,7 +31,7 @@ def ask(user_id: str = "u", *, facts: CommonMetadata = FACTS, shows_rules: bool 
     off = parse_flag({"key": "off", "enabled": False})
     asked = parse_flag({"key": "f", "enabled": True, "version": 7, **flag})
     context = Context(user_id, {"plan": "pro"}, Configuration({"f": asked, "off": off}, {}), NOON)
-    return answer_flag(asked, context, facts, shows_rules=shows_rules).document()
+    return answer_flag(asked, context, facts, shows_rules=shows_rules).as_json()
 
 
 def numbers(*values: float) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_answer_flags__without_a_targeting_key__fails_only_for_flags_that_need_o
     }
     context = Context("", {"plan": "pro"}, Configuration(flags, {}), NOON)
     answers = {
-        answer.key: answer.document() for answer in answer_flags(flags.values(), context, FACTS, shows_rules=True)
+        answer.key: answer.as_json() for answer in answer_flags(flags.values(), context, FACTS, shows_rules=True)
     }
     assert list(answers) == list(flags)
     assert {key: answer.get("reason") for key, answer in answers.items()} == {
@@ -185,6 +185,6 @@ def test_answer_flags__without_a_targeting_key__fails_only_for_flags_that_need_o
         "pro": "TARGETING_MATCH",
         "child": None,
     }
-    assert answers["half"] == answer_missing_key("half").document()
+    assert answers["half"] == answer_missing_key("half").as_json()
     assert answers["child"]["errorCode"] == "TARGETING_KEY_MISSING"
     assert "targetingKey" in answers["child"]["errorDetails"]

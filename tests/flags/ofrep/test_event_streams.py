@@ -53,7 +53,7 @@ def test_origin__that_an_operator_has_set__is_that(subtests, settings, monkeypat
 
 
 def test_offer__made__is_a_stream_of_the_environment_with_a_token_for_it():
-    [stream] = [stream.document() for stream in OFFER.streams(NOON)]
+    [stream] = [stream.as_json() for stream in OFFER.streams(NOON)]
     assert stream.keys() == {"type", "url", "inactivityDelaySec"}
     assert (stream["type"], stream["inactivityDelaySec"]) == ("sse", 120)
     parts = urlsplit(stream["url"])
