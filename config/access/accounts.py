@@ -16,7 +16,7 @@ from config.documents import Document
 USER, GROUP = "user", "group"
 
 
-def as_json(account: User | Group) -> Document:
+def account_as_json(account: User | Group) -> Document:
     """Return what a user or group may do. Addresses and real names of people stay out of the log."""
     if isinstance(account, Group):
         permissions = sorted(names_of(account.permissions.select_related("content_type")))
@@ -35,9 +35,9 @@ def as_json(account: User | Group) -> Document:
 def seen_by_staff(account: User | Group) -> Document:
     """Return what the page of an account shows: what it may do, and of a user the address and the real name."""
     if isinstance(account, Group):
-        return as_json(account)
+        return account_as_json(account)
     names = {"email": account.email, "firstName": account.first_name, "lastName": account.last_name}
-    return {**as_json(account), **names}
+    return {**account_as_json(account), **names}
 
 
 def version_of(shown: Document) -> str:
@@ -65,7 +65,7 @@ def log_account(
 
 def log_password(user: User, *, actor: Actor, now: datetime) -> None:
     """Log that somebody set another password for a user."""
-    before = as_json(user)
+    before = account_as_json(user)
     log_account(user, before, {**before, "password": "changed"}, actor=actor, now=now)
 
 

@@ -68,7 +68,7 @@ def create_key(
             created_at=log.at,
             expires_at=expires_at,
         )
-        log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=as_json(key))
+        log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=key_as_json(key))
     return key, secret
 
 
@@ -128,7 +128,7 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, now: da
         # An expiry that is sent back as it was read may be in the past.
         if details := _check(changes.get("name", key.name), expires_at if expires_at != key.expires_at else None, now):
             raise ValidationFailed(details)
-        before = as_json(key)
+        before = key_as_json(key)
         for name in changes.keys() & {"name", "expires_at"}:
             setattr(key, name, changes[name])
         _save(log, key, before, list(changes))
@@ -148,7 +148,7 @@ def revoke_key(key: ApiKey, *, actor: Actor, now: datetime, reason: str = "") ->
 
 def _revoke(log: Writing, key: ApiKey) -> None:
     if key.revoked_at is None:
-        before = as_json(key)
+        before = key_as_json(key)
         key.revoked_at = log.at
         _save(log, key, before, ["revoked_at"])
 
@@ -166,7 +166,7 @@ class Keys(Reversible):
         return super().plan(changes)
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
-        return [as_json(key) if (key := _find(change)) else None for change in changes]
+        return [key_as_json(key) if (key := _find(change)) else None for change in changes]
 
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -182,7 +182,7 @@ def _find(change: Change) -> ApiKey | None:
 
 
 def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> None:
-    after = as_json(key)
+    after = key_as_json(key)
     if after != before:
         # Nobody changes a key that has more rights than they have.
         if key.scope == Scope.MANAGE and key.may_change_common:
@@ -196,7 +196,7 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def as_json(key: ApiKey) -> Document:
+def key_as_json(key: ApiKey) -> Document:
     """Return the key as the change log keeps it: everything but its hash."""
     return {
         "id": str(key.pk),

@@ -59,7 +59,7 @@ def create_environment(
             change_reason=change_reason,
             created_at=log.at,
         )
-        log.append(KIND, object_id=environment.pk, key=key, before=None, after=as_json(environment))
+        log.append(KIND, object_id=environment.pk, key=key, before=None, after=environment_as_json(environment))
     return environment
 
 
@@ -91,10 +91,10 @@ def update_environment(
 
 
 def _save(log: Any, environment: Environment, **values: Any) -> None:
-    before = as_json(environment)
+    before = environment_as_json(environment)
     for field, value in values.items():
         setattr(environment, field, value)
-    after = as_json(environment)
+    after = environment_as_json(environment)
     if after != before:
         environment.save(update_fields=list(values))
         log.append(KIND, object_id=environment.pk, key=environment.key, before=before, after=after)
@@ -110,7 +110,7 @@ class Environments(Reversible):
         return super().plan(changes)
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
-        return [as_json(Environment.objects.get(key=change.key)) for change in changes]
+        return [environment_as_json(Environment.objects.get(key=change.key)) for change in changes]
 
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
         documents = [target.document for target in targets]
@@ -128,7 +128,7 @@ class Environments(Reversible):
 reversibles[KIND] = Environments()
 
 
-def as_json(environment: Environment) -> Document:
+def environment_as_json(environment: Environment) -> Document:
     return {
         "key": environment.key,
         "name": environment.name,

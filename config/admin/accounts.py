@@ -23,7 +23,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from config.access.accounts import (
     GROUP,
     USER,
-    as_json,
+    account_as_json,
     describe_permission,
     exceeding,
     log_account,
@@ -155,17 +155,17 @@ class AccountPages(AnnouncesWrites, KeepsInput, IgnoresUnknownParameters):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         stored = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
-        request.before = as_json(stored) if stored is not None else None  # type: ignore[attr-defined]  # ours
+        request.before = account_as_json(stored) if stored is not None else None  # type: ignore[attr-defined]  # ours
         super().save_model(request, obj, form, change)  # type: ignore[misc]  # of the model admin
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)  # type: ignore[misc]  # of the model admin
         before = request.before  # type: ignore[attr-defined]  # see above
-        log_account(form.instance, before, as_json(form.instance), **writer(request))
+        log_account(form.instance, before, account_as_json(form.instance), **writer(request))
 
     @transaction.atomic
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        before = as_json(obj)
+        before = account_as_json(obj)
         super().delete_model(request, obj)  # type: ignore[misc]  # of the model admin
         log_account(obj, before, None, **writer(request))
 

@@ -123,7 +123,7 @@ class EnvironmentAdmin(DomainAdmin):
         return environments.update_environment(obj, **new, if_match=values["version"], **writer(request))
 
     def document_of(self, request: HttpRequest, obj: Environment) -> dict[str, Any]:
-        return environments.as_json(obj)
+        return environments.environment_as_json(obj)
 
     def loaded(self, request: HttpRequest, obj: Environment | None) -> dict[str, Any]:
         return {} if obj is None else {"version": obj.etag}

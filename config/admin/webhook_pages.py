@@ -159,7 +159,7 @@ class WebhookAdmin(SendsMessages):
         return {} if obj is None else {"version": obj.etag}
 
     def document_of(self, request: HttpRequest, obj: Webhook) -> dict[str, Any]:
-        return changes.as_json(obj)
+        return changes.webhook_as_json(obj)
 
     def write(self, request: HttpRequest, obj: Webhook, values: dict[str, Any], *, is_new: bool) -> Webhook:
         if not is_new:

@@ -56,11 +56,11 @@ def _logging_accounts(command: Sequence[str]) -> Iterator[None]:
     """Log what Django's own commands do to users."""
 
     def log(instance: Any, created: bool, **_: object) -> None:
-        from config.access.accounts import as_json, log_account, log_password  # noqa: PLC0415 (needs models)
+        from config.access.accounts import account_as_json, log_account, log_password  # noqa: PLC0415 (needs models)
         from config.management.operator import actor  # noqa: PLC0415
 
         if created:
-            log_account(instance, None, as_json(instance), actor=actor(), now=timezone.now())
+            log_account(instance, None, account_as_json(instance), actor=actor(), now=timezone.now())
         else:
             log_password(instance, actor=actor(), now=timezone.now())
 

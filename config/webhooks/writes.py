@@ -46,7 +46,7 @@ def create_webhook(
         revision = log.next_revision()
         webhook = Webhook(**values, secret=new_secret(), revision=revision, version=revision, created_at=log.at)
         webhook.save(force_insert=True)
-        log.append(KIND, object_id=webhook.pk, key=name, before=None, after=as_json(webhook))
+        log.append(KIND, object_id=webhook.pk, key=name, before=None, after=webhook_as_json(webhook))
     return webhook, webhook.secret
 
 
@@ -95,14 +95,14 @@ def delete_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str
     """Delete a webhook with its deliveries, also those that wait."""
     with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
-        before, webhook_id = as_json(webhook), webhook.pk
+        before, webhook_id = webhook_as_json(webhook), webhook.pk
         # This locks the row before its deliveries are read, so that none is added meanwhile.
         Webhook.objects.filter(pk=webhook.pk).update(paused_at=log.at)
         webhook.delete()
         log.append(KIND, object_id=webhook_id, key=webhook.name, before=before, after=None)
 
 
-def as_json(webhook: Webhook) -> Document:
+def webhook_as_json(webhook: Webhook) -> Document:
     """Return the webhook as the change log keeps it: without secrets, and URLs of chats are secrets, too."""
     return {
         "id": str(webhook.pk),
@@ -132,10 +132,10 @@ def _current(webhook: Webhook) -> Webhook:
 
 
 def _save(log: Writing, webhook: Webhook, values: Mapping[str, Any]) -> Webhook:
-    before = as_json(webhook)
+    before = webhook_as_json(webhook)
     for name, value in values.items():
         setattr(webhook, name, value)
-    after = as_json(webhook)
+    after = webhook_as_json(webhook)
     if after != before:
         webhook.version = log.next_revision()
         webhook.save(update_fields=[*values, "version"])

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection, transaction
 from django.utils import timezone
 
-from config.access.accounts import as_json, log_account
+from config.access.accounts import account_as_json, log_account
 from config.management.migrating import migrate
 from config.management.operator import actor
 from config.serving.listening import CannotListen, listen
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         password = secrets.token_urlsafe(12)
         with transaction.atomic():
             user = User.objects.create_superuser(_ADMIN, password=password)
-            log_account(user, None, as_json(user), actor=actor(), now=timezone.now())
+            log_account(user, None, account_as_json(user), actor=actor(), now=timezone.now())
         self.stdout.write(
             f"Sign in at /admin/ as {_ADMIN} with the password {password}\n"
             f"Write it down, because it is shown only now. `manage.py changepassword {_ADMIN}` sets a new one."

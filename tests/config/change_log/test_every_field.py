@@ -184,9 +184,9 @@ def fields_of(kind: str) -> Iterable[str]:
     """Return the properties that documents of a kind have, from the code that makes them."""
     somewhere = Environment(key="production")
     made: Mapping[str, Iterable[str]] = {
-        environments.KIND: environments.as_json(somewhere),
-        api_keys.KIND: api_keys.as_json(ApiKey(environment=somewhere)),
-        webhooks.KIND: webhooks.document(Webhook(url="https://a.example")),
+        environments.KIND: environments.environment_as_json(somewhere),
+        api_keys.KIND: api_keys.key_as_json(ApiKey(environment=somewhere)),
+        webhooks.KIND: webhooks.webhook_as_json(Webhook(url="https://a.example")),
         kill_switches.KIND: kill_switches.kill_switch_as_json(KillSwitch(environment=somewhere)),
         segment_changes.KIND: segment_changes.segment_as_json(Segment()),
         flag_changes.KIND: ["description", "states", "archivedAt", *(each.name for each in PROPERTIES.values())],

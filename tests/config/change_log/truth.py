@@ -17,9 +17,9 @@ from flags.changes import flag_changes, kill_switches, segment_changes
 from flags.models import Flag, KillSwitch, Segment
 
 DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
-    Environment: (environments.KIND, environments.as_json),
-    ApiKey: (api_keys.KIND, api_keys.as_json),
-    Webhook: (webhooks.KIND, webhooks.as_json),
+    Environment: (environments.KIND, environments.environment_as_json),
+    ApiKey: (api_keys.KIND, api_keys.key_as_json),
+    Webhook: (webhooks.KIND, webhooks.webhook_as_json),
     Flag: (flag_changes.KIND, flag_changes.flag_as_json),
     KillSwitch: (kill_switches.KIND, kill_switches.kill_switch_as_json),
     Segment: (segment_changes.KIND, segment_changes.segment_as_json),
