@@ -14,7 +14,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
 from config.access.environments import dump_environment, restore_environment
-from config.change_log.reversion import Reversible, UndoPlan, reversibles
+from config.change_log.reversion import Reversible, Target, UndoPlan, reversibles
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -167,6 +167,9 @@ class Keys(Reversible):
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
         return [key_as_json(key) if (key := _find(change)) else None for change in changes]
+
+    def write(self, log: Writing, targets: Sequence[Target]) -> None:
+        raise NotImplementedError("The plan allows only new keys, which are revoked.")
 
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
         for change in changes:

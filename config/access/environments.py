@@ -124,6 +124,9 @@ class Environments(Reversible):
                 change_reason=values["changeReason"],
             )
 
+    def delete(self, log: Writing, changes: Sequence[Change]) -> None:
+        raise NotImplementedError("The plan refuses to delete an environment.")
+
 
 reversibles[KIND] = Environments()
 

@@ -1,11 +1,12 @@
-"""Objects as they were: the undo of a write of the admin, and the revert of an object to an earlier revision.
+"""Undoing a write of the admin, and reverting an object to an earlier revision.
 
-Both make an object what a document says. `reversibles` has how, for each kind of object, or why it does not go back.
-An undo is possible for ten minutes. It is a write of its own, and puts back a write as a whole or not at all.
+`reversibles` says for each kind of object how it goes back, or why it does not. An undo is possible for ten minutes. It
+is a write of its own, and undoes all changes of a write or none.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,17 +25,17 @@ _MAX_NAMED = 5
 
 
 class Undo(Protocol):
-    """Put back these changes of one write, in the transaction of the log. Raises DomainError."""
+    """Undoes these changes of one write, in the transaction of the log. Raises DomainError."""
 
     def __call__(self, log: Writing, changes: Sequence[Change]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """How a write is undone, or `why_not`, which says what people do instead.
+    """How a write is undone. Without `undo`, `why_not` says what people do instead.
 
-    `attempt` raises what `undo` raises but skips slow work; its writes are rolled back. `led_by` is the kind of the
-    changes that caused the others of the write. `lost` says what the undo does not bring back.
+    `attempt` raises the same errors as `undo` but skips slow work; its writes are rolled back. `led_by` is the kind of
+    the changes that caused the other changes of the write. `lost` says what the undo does not bring back.
     """
 
     undo: Undo | None = None
@@ -46,7 +47,7 @@ class UndoPlan:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The document that an object is to have again, because this change is undone."""
+    """The document that an object gets back when this change is undone."""
 
     change: Change
     document: Document
@@ -57,32 +58,32 @@ class Target:
         return self.change.after is None
 
 
-class Reversible:
-    """What undo and revert need of a kind of object, named by `noun`.
+class Reversible(ABC):
+    """How writes of one kind of object are undone. `noun` names such an object.
 
-    `derived` are properties of its documents that follow from others. With `has_steps`, a write may be more than an
-    edit, such as a start, and `plan` says how each goes back. `is_environmental`: a revert concerns one environment.
+    `derived` are properties of its document that follow from other properties. With `has_steps`, a write may be more
+    than an edit, such as the start of an experiment, and `plan` decides how it is undone.
     """
 
     noun: ClassVar[str]
     derived: ClassVar[Collection[str]] = ()
     has_steps: ClassVar[bool] = False
-    is_environmental: ClassVar[bool] = False
 
-    def plan(self, changes: Sequence[Change]) -> UndoPlan:
-        """Return how a write that changed such an object is undone, given all of its changes."""
-        return UndoPlan(undo_edits)
-
+    @abstractmethod
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
         """Return, for each change, the object that has its key now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
-        raise NotImplementedError
+        """Give each object the document of its target. Objects that were deleted are created again."""
 
+    @abstractmethod
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
         """Delete the objects that these changes created."""
-        raise NotImplementedError
+
+    def plan(self, changes: Sequence[Change]) -> UndoPlan:
+        """Return how a write is undone that changed such an object. `changes` are all changes of the write."""
+        return UndoPlan(undo_edits)
 
     def put_back(self, before: Document, after: Document, now: Document) -> Document | None:
         return put_back(before, after, now, self.derived)
@@ -112,22 +113,29 @@ class Reversible:
         if targets:
             self.write(log, targets)
 
-    # for kinds that have a revert
 
+class Revertible(Reversible):
+    """A kind of object that also goes back to any earlier revision.
+
+    With `is_environmental`, a revert concerns one environment.
+    """
+
+    is_environmental: ClassVar[bool] = False
+
+    @abstractmethod
     def version(self, key: str, revision: int, environment: Environment | None) -> Document | None:
         """Return the object as it was after a revision of its history; None if there is no such revision."""
-        raise NotImplementedError
 
-    def reverted(self, now: Document, then: Document, environment: Environment | None) -> Document:
-        """Return the object as it is to be if it was like this."""
-        return then
-
+    @abstractmethod
     def edit(self, log: Writing, target: Document, environment: Environment | None) -> None:
         """Edit one object, as people do it, so that it has this document."""
-        raise NotImplementedError
+
+    def reverted(self, now: Document, then: Document, environment: Environment | None) -> Document:
+        """Return the document after a revert to the version `then`."""
+        return then
 
 
-class Irreversible(Reversible):
+class Irreversible:
     """A kind of object whose writes cannot be undone."""
 
     has_steps = True
@@ -139,8 +147,8 @@ class Irreversible(Reversible):
         return self._plan
 
 
-reversibles: dict[str, Reversible] = {}
-"""Kinds of objects by their names in the change log. The rooms that write them register them."""
+reversibles: dict[str, Reversible | Irreversible] = {}
+"""By the names of kinds in the change log. The modules that write these objects register them."""
 
 
 def undo_edits(log: Writing, changes: Sequence[Change]) -> None:
@@ -150,16 +158,18 @@ def undo_edits(log: Writing, changes: Sequence[Change]) -> None:
 
 
 def undo_of_kind(kind: str) -> Undo:
-    """Return an undo of the changes of this kind alone, because the others of a write follow from them."""
+    """Return an undo of the changes of this kind alone, from which the other changes of the write follow."""
 
     def undo(log: Writing, changes: Sequence[Change]) -> None:
-        reversibles[kind].undo(log, [change for change in changes if change.kind == kind])
+        reversible = reversibles[kind]
+        assert isinstance(reversible, Reversible)  # noqa: S101 (the plan of others has no undo)
+        reversible.undo(log, [change for change in changes if change.kind == kind])
 
     return undo
 
 
 def plan_undo(changes: Sequence[Change]) -> UndoPlan:
-    """Return how a write is undone. Writes of the API and of commands are not."""
+    """Return how a write is undone. Only writes of the admin are."""
     if not changes or any(change.source != Source.ADMIN for change in changes):
         return UndoPlan()
     kinds = {change.kind: reversibles.get(change.kind) for change in changes}
@@ -180,9 +190,9 @@ def is_recent(changes: Sequence[Change], now: datetime) -> bool:
 
 
 def undo_write(revision: int, *, actor: Actor, now: datetime, is_attempt: bool = False) -> list[Change]:
-    """Undo the write that made this change, and return its changes. An attempt may leave out what takes long.
+    """Undo the write that made this change, and return the changes of that write. An attempt skips slow work.
 
-    Raises DomainError if that is not possible, because it is too late, or because something has changed since.
+    Raises DomainError if the undo is not possible: it is too late, or something has changed since.
     """
     with writing(actor=actor, now=now, reason=_reason(revision)) as log:
         changes = write_of(revision)
@@ -225,8 +235,15 @@ def target_of_revert(
     kind: str, now: Document, revision: int, environment: Environment | None = None
 ) -> Document | None:
     """Return an object as a revert would make it; None if the revision is not in its history."""
-    then = reversibles[kind].version(now["key"], revision, environment)
-    return None if then is None else reversibles[kind].reverted(now, then, environment)
+    revertible = _revertible(kind)
+    then = revertible.version(now["key"], revision, environment)
+    return None if then is None else revertible.reverted(now, then, environment)
+
+
+def _revertible(kind: str) -> Revertible:
+    revertible = reversibles[kind]
+    assert isinstance(revertible, Revertible), kind  # noqa: S101 (others offer no revert)
+    return revertible
 
 
 def revert(log: Writing, kind: str, now: Document, revision: int, environment: Environment | None = None) -> None:
@@ -235,19 +252,19 @@ def revert(log: Writing, kind: str, now: Document, revision: int, environment: E
     It is an edit, and refused like any other, for example if the object needed a segment that no longer exists.
     Raises ValidationFailed at the field `revision`, or DomainError.
     """
-    reversible, target = reversibles[kind], target_of_revert(kind, now, revision, environment)
+    revertible, target = _revertible(kind), target_of_revert(kind, now, revision, environment)
     if target is None:
-        where, noun = " in this environment" if reversible.is_environmental else "", reversible.noun
+        where, noun = " in this environment" if revertible.is_environmental else "", revertible.noun
         message = f"Must be a revision in the history of this {noun}{where}, after which the {noun} existed."
         raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
     with reported_at("revision"):
-        reversible.edit(log, target, environment)
+        revertible.edit(log, target, environment)
 
 
 def put_back(
     before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any], derived: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """Return the present properties with those put back that were changed; None if one of these has changed since."""
+    """Return `now` with the properties of `before` that the change replaced; None if one has changed again since."""
     names = [name for name in {**before, **after} if name not in derived]
     changed = [name for name in names if not is_same(before.get(name), after.get(name))]
     if not all(is_same(now.get(name), after.get(name)) for name in changed):
@@ -257,7 +274,6 @@ def put_back(
 
 
 def changed_since(noun: str, keys: Sequence[str]) -> DomainError:
-    """Return the error that says that these objects have changed since."""
     have = "has" if len(keys) == 1 else "have"
     message = f"The {_named(noun, keys)} {have} changed since, so this cannot be undone. See the history."
     return DomainError(ErrorCode.PRECONDITION_FAILED, message)
@@ -271,9 +287,9 @@ def _named(noun: str, keys: Sequence[str]) -> str:
 
 @contextmanager
 def refusing_by_cause(noun: str, keys: Sequence[str]) -> Iterator[None]:
-    """Say why objects cannot go back where a refusal names fields, which the person who undoes has not sent.
+    """Turn a refusal of fields into one that names the objects that cannot go back, and why.
 
-    Mostly something that the objects refer to no longer exists.
+    The person who undoes has sent no fields. Usually, something that the objects refer to no longer exists.
     """
     try:
         yield
@@ -284,5 +300,5 @@ def refusing_by_cause(noun: str, keys: Sequence[str]) -> Iterator[None]:
 
 
 def created_at(deletion: Change) -> datetime:
-    """Return when an object was created that is deleted now, or the oldest moment of it that the log still has."""
+    """Return when a deleted object was created, or the time of its oldest change that the log still has."""
     return Change.objects.of(deletion.kind, deletion.object_id).earliest("revision").at

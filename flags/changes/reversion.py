@@ -10,7 +10,7 @@ from uuid import UUID
 
 from config.change_log.entries import filter_visible
 from config.change_log.reversion import (
-    Reversible,
+    Revertible,
     Target,
     created_at,
     put_back,
@@ -35,7 +35,7 @@ _OWN = ("id", "archivedAt", "states")
 """What a revert keeps of a flag, besides its states in other environments."""
 
 
-class Flags(Reversible):
+class Flags(Revertible):
     """An undo concerns all environments. A revert concerns one environment and the shared properties.
 
     A revert neither archives nor restores a flag, and keeps the rule of an experiment.
@@ -85,7 +85,7 @@ class Flags(Reversible):
         flag_changes.change(log, flag, environment, values_of(target, environment.key))
 
 
-class Segments(Reversible):
+class Segments(Revertible):
     noun = "segment"
 
     def current(self, changes: Sequence[Change]) -> Sequence[Document | None]:
