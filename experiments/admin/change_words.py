@@ -57,17 +57,17 @@ def _phase(phase: Document, now: datetime) -> str:
 
 def _definitions(old: Any, new: Any, _now: datetime) -> Iterator[str]:
     before, after = ({each["key"]: each for each in documents or []} for documents in (old, new))
-    for key, document in after.items():
-        words = describe_definition(Definition.parse(document))
+    for key, as_json in after.items():
+        words = describe_definition(Definition.parse(as_json))
         if key not in before:
             yield f"Settle what {key} measures: {words}"
-        elif before[key] != document:
+        elif before[key] != as_json:
             yield from change_sentence(f"what {key} measures", _defined(before[key]), words)
     yield from (f"Remove what {key} measures: {_defined(before[key])}" for key in before if key not in after)
 
 
-def _defined(document: Document) -> str:
-    return describe_definition(Definition.parse(document))
+def _defined(as_json: Document) -> str:
+    return describe_definition(Definition.parse(as_json))
 
 
 def _forced(old: Any, new: Any, _now: datetime) -> Iterator[str]:
@@ -152,7 +152,7 @@ _MEASURED = (
 
 def _meaning(before: Document, after: Document, _now: datetime) -> tuple[Sequence[str], Collection[str]]:
     """Say what the metric measured before and measures after, which covers all of these properties."""
-    old, new = (describe_definition(Definition.parse(document)) for document in (before, after))
+    old, new = (describe_definition(Definition.parse(as_json)) for as_json in (before, after))
     return ([], ()) if old == new else ([f"Change what it measures from “{old}” to “{new}”"], _MEASURED)
 
 
@@ -184,11 +184,11 @@ def _metric_value(path: str, value: Any, _now: datetime) -> str | None:
     return None
 
 
-def _quantity(document: Document) -> str:
-    measured = f"{document['property']} of " if document.get("property") else ""
-    currency = f" in {document['currency']}" if document.get("currency") else ""
-    where = f" where {_where(document['where'])}" if document.get("where") else ""
-    return f"{measured}{document['event']}{currency}{where}"
+def _quantity(as_json: Document) -> str:
+    measured = f"{as_json['property']} of " if as_json.get("property") else ""
+    currency = f" in {as_json['currency']}" if as_json.get("currency") else ""
+    where = f" where {_where(as_json['where'])}" if as_json.get("where") else ""
+    return f"{measured}{as_json['event']}{currency}{where}"
 
 
 def _where(conditions: Sequence[Document]) -> str:

@@ -281,9 +281,9 @@ def _variant(variant: Document) -> str:
     return f"{variant['key']} with weight {variant['weight']:g}"
 
 
-def _definition(document: Document) -> str:
-    text = f"{document['key']}: {describe_definition(Definition.parse(document))}"
-    return f"{text}, post hoc" if document.get("isPostHoc") else text
+def _definition(as_json: Document) -> str:
+    text = f"{as_json['key']}: {describe_definition(Definition.parse(as_json))}"
+    return f"{text}, post hoc" if as_json.get("isPostHoc") else text
 
 
 def _phase(phase: Document) -> str:

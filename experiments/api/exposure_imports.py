@@ -1,4 +1,4 @@
-"""Imports of exposures from a file. They count as reported ones: the earliest of each user between start and stop."""
+"""Imports of exposures from a file. They count like reports: for each user, the earliest between start and stop."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class _Exposure(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class ImportedExposures:
-    """The numbers of imported lines and of new users, and the problems of the other lines.
+    """The numbers of imported lines and of new users, and the problems of other lines.
 
-    `left_out` are lines that were valid until the experiment was changed during the import.
+    `left_out` are lines that were valid until the experiment changed during the import.
     """
 
     lines: int = 0
@@ -64,14 +64,14 @@ def import_exposures(
 ) -> ImportedExposures:
     """Store the exposures of a file for a started experiment whose results are not frozen.
 
-    Raises DomainError `invalid_transition` for a draft and `experiment_locked` for frozen results, InvalidLines if
-    lines cannot be imported and `skips_invalid` is false, and FileRefused.
+    Raises DomainError `invalid_transition` for a draft, and `experiment_locked` for frozen results. Raises InvalidLines
+    if lines are invalid and `skips_invalid` is false, and FileRefused.
     """
     _check_open(experiment)
     imported, limits = ImportedExposures(), _Limits.of(experiment, now)
 
-    def read(document: bytes) -> Exposed:
-        return _read(document, limits)
+    def read(line: bytes) -> Exposed:
+        return _read(line, limits)
 
     def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
         with transaction.atomic():
@@ -128,7 +128,7 @@ class _Limits:
         return cls(variants, frozenset(experiment.forced_variants), experiment.started_at, experiment.stopped_at, now)
 
     def objections(self, user_id: str, report: Report) -> Iterator[Detail]:
-        """Yield the reasons why it cannot have been an exposure to this experiment."""
+        """Yield the reasons why this cannot have been an exposure to the experiment."""
         if report.variant not in self.variants:
             message = f"Must be one of the experiment's variants: {', '.join(self.variants)}."
             yield Detail("variant", DetailCode.UNKNOWN_REFERENCE, message)
@@ -144,19 +144,19 @@ class _Limits:
             yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, "Is in the future.")
 
 
-def _read(document: bytes, limits: _Limits) -> Exposed:
-    """Return the exposure of one line. Raises DomainError."""
-    value = check(decode(document))
+def _read(line: bytes, limits: _Limits) -> Exposed:
+    """Return the exposure of a line. Raises DomainError."""
+    value = check(decode(line))
     sent = convert(value, _Exposure)
     try:
-        moment = None if sent is None else parse_timestamp(sent.exposedAt)
+        exposed_at = None if sent is None else parse_timestamp(sent.exposedAt)
     except ValueError:
-        moment = None
-    if sent is None or moment is None:
+        exposed_at = None
+    if sent is None or exposed_at is None:
         serializer = ExposureSerializer(data=value)
         details = [] if serializer.is_valid() else list(flatten(serializer.errors))
         raise ValidationFailed(details or [Detail("", DetailCode.INVALID_VALUE, "Is not an exposure.")])
-    exposure = sent.userId, Report(sent.variant, moment, sent.attributes)
+    exposure = sent.userId, Report(sent.variant, exposed_at, sent.attributes)
     _check(exposure, limits)
     return exposure
 

@@ -92,7 +92,7 @@ class ResultExplanation(Answer):
 def explanation_as_json(
     experiment: Experiment, metric: str, variant: str, explained: Document, now: datetime
 ) -> Document:
-    """Return the explanation of one figure, which `results.explanation` made, with what it explains."""
+    """Return the explanation of a figure that `results.explain` made, with what it explains."""
     [definition] = [definition for definition in definitions_of(experiment) if definition.key == metric]
     return {
         "experiment": experiment.key,

@@ -95,8 +95,8 @@ def _figures(variant: Document) -> Document:
     return {name: value for name, value in flat.items() if name in COLUMNS}
 
 
-def _flattened(document: Document, path: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in document.items():
+def _flattened(as_json: Document, path: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in as_json.items():
         if isinstance(value, dict):
             yield from _flattened(value, f"{path}{name}.")
         else:

@@ -132,10 +132,10 @@ class ResultViewSet(ApiViewSet):
             has_assignment_audit=bool(asked_for["audit"]),
             phase=asked_for["phase"] or None,
         )
-        document = ResultsOfExperiment.of(results).as_json()
+        as_json = ResultsOfExperiment.of(results).as_json()
         if is_table:
-            return HttpResponse(results_csv(document), content_type=f"{CSV}; charset=utf-8")
-        return Response(document)
+            return HttpResponse(results_csv(as_json), content_type=f"{CSV}; charset=utf-8")
+        return Response(as_json)
 
     @operation(
         "explain_results",

@@ -87,9 +87,9 @@ def current_arrivals() -> str:
     return _SEPARATOR.join((live_watermark(_EVENTS), live_watermark(_EXPOSURES)))
 
 
-def can_be_arrivals(text: str) -> bool:
+def can_be_arrivals(position: str) -> bool:
     """Return whether a client may have got this text from `current_arrivals`."""
-    positions = text.split(_SEPARATOR)
+    positions = position.split(_SEPARATOR)
     return len(positions) == 2 and all(map(is_live_watermark, positions))
 
 

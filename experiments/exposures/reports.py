@@ -89,8 +89,8 @@ class Reports:
         reports = sorted([*self.by_variant.values(), *(self.later or ())], key=attrgetter("at", "variant"))
         return next(filter(None, (storable_attributes(report.attributes) for report in reports)), None)
 
-    def phase_at(self, moment: datetime) -> int:
-        return number_in(self.starts, moment)
+    def phase_at(self, time: datetime) -> int:
+        return number_in(self.starts, time)
 
 
 ReportsByUser = Mapping[UUID, Mapping[str, Reports]]
@@ -152,8 +152,8 @@ def _update(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changi
 def _expected(by_user: Mapping[str, Reports]) -> dict[str, Expected]:
     """Return the exposures that the reports would leave as they are."""
     only = [reports.only() for reports in by_user.values()]
-    moments = iter(msgspec.to_builtins([report.at for report in only if report]))
-    expected = (Expected(report.variant, next(moments)) if report else UNEXPECTED for report in only)
+    timestamps = iter(msgspec.to_builtins([report.at for report in only if report]))
+    expected = (Expected(report.variant, next(timestamps)) if report else UNEXPECTED for report in only)
     return dict(zip(by_user, expected, strict=True))
 
 
@@ -207,12 +207,12 @@ def _with_others(row: ExposureRow, exposure: StoredExposure, reports: Reports) -
     """Return the exposure with the first time at which the user saw another variant."""
     if exposure.is_in_several_variants and exposure.in_several_since is None:
         return row  # that moment is unknown, and stays so
-    moments = [*reports.others(row.variant, row.exposed_at)]
+    times = [*reports.others(row.variant, row.exposed_at)]
     if row.variant != exposure.variant:
-        moments.append(exposure.exposed_at)
+        times.append(exposure.exposed_at)
     if exposure.in_several_since is not None:
-        moments.append(exposure.in_several_since)
-    return row._replace(is_in_several_variants=True, in_several_since=min(moments)) if moments else row
+        times.append(exposure.in_several_since)
+    return row._replace(is_in_several_variants=True, in_several_since=min(times)) if times else row
 
 
 def _row(exposure: StoredExposure) -> ExposureRow:

@@ -66,10 +66,18 @@ def insert_new(exposures: Sequence[ExposureRow]) -> int:
         return len(exposures) if were_all_new(partial(copy, Exposure, _COLUMNS, rows)) else 0
     if connection.vendor != "postgresql":
         return len(_insert(exposures, f"{_IGNORING} RETURNING 1"))
-    _, user_ids, variants, moments, _, are_several, since, phases, attributes = zip(*exposures, strict=True)
-    texts: tuple[list[str], list[str | None]] = msgspec.to_builtins((moments, since))
-    documents = [None if document is None else orjson.dumps(document).decode() for document in attributes]
-    arrays = (user_ids, variants, texts[0], [*map(str, are_several)], texts[1], [*map(str, phases)], documents)
+    _, user_ids, variants, exposed, _, are_several, since, phases, attributes = zip(*exposures, strict=True)
+    timestamps: tuple[list[str], list[str | None]] = msgspec.to_builtins((exposed, since))
+    attributes_as_json = [None if own is None else orjson.dumps(own).decode() for own in attributes]
+    arrays = (
+        user_ids,
+        variants,
+        timestamps[0],
+        [*map(str, are_several)],
+        timestamps[1],
+        [*map(str, phases)],
+        attributes_as_json,
+    )
     same = {"experiment_id": exposures[0].experiment_id, "origin": exposures[0].origin}
     return insert_arrays(Exposure, same, dict(zip(_OF_USERS, arrays, strict=True)), _IGNORING)
 

@@ -59,8 +59,8 @@ def stop_at(
     )
 
 
-def _check(moment: datetime | None, at: datetime) -> None:
-    if moment is not None and moment > at:
+def _check(time: datetime | None, now: datetime) -> None:
+    if time is not None and time > now:
         _refuse("Must not lie in the future.")
 
 

@@ -314,15 +314,15 @@ def unarchive_experiment(
     return experiment
 
 
-def set_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
+def set_archived(log: Writing, experiment: Experiment, archived_at: datetime | None) -> None:
     """Archive an experiment as of a time in the past, or take it out of the archive, in the transaction of the log.
 
     Raises DomainError as `archive_experiment` and `unarchive_experiment` do.
     """
     _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
-    if moment is None and experiment.status == Status.DRAFT:
+    if archived_at is None and experiment.status == Status.DRAFT:
         require_free(experiment)
-    _save_archived(log, experiment, moment)
+    _save_archived(log, experiment, archived_at)
 
 
 def _require_not_running(experiment: Experiment, consequence: str) -> None:
@@ -330,8 +330,8 @@ def _require_not_running(experiment: Experiment, consequence: str) -> None:
         raise DomainError(ErrorCode.INVALID_TRANSITION, f"The experiment is running{consequence}.")
 
 
-def _save_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:
+def _save_archived(log: Writing, experiment: Experiment, archived_at: datetime | None) -> None:
     before = experiment_as_json(experiment)
-    experiment.archived_at = moment
+    experiment.archived_at = archived_at
     experiment.save(update_fields=["archived_at"])
     log_change(log, experiment, before)

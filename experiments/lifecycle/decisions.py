@@ -311,9 +311,9 @@ def _decision(results: Results, shipment: Shipment, objections: list[Objection])
     }
 
 
-def _flag_off_since(moment: datetime | None) -> Document:
+def _flag_off_since(off_since: datetime | None) -> Document:
     """Return since when the flag was off at the stop, for the verdict of the stopped experiment."""
-    return {"flagOffSince": format_timestamp(moment)} if moment else {}
+    return {"flagOffSince": format_timestamp(off_since)} if off_since else {}
 
 
 def _figures(primary: MetricFigures) -> Document:

@@ -20,15 +20,15 @@ def require_free(experiment: Experiment) -> None:
     group = experiment.group
     if group is None:
         return
-    taken = [member for member in _members(experiment.environment, group["key"]) if member.pk != experiment.pk]
+    members = [member for member in _members(experiment.environment, group["key"]) if member.pk != experiment.pk]
     start, end = _buckets(group)
-    for other in taken:
+    for other in members:
         assert other.group is not None  # noqa: S101 (it is a member)
         other_start, other_end = _buckets(other.group)
         if start < other_end and other_start < end:
             message = (
                 f"{_percent(other_start)} to {_percent(other_end)} % of the group belong to the experiment "
-                f"{other.key}, which is {other.status}; free parts: {_free(taken)}."
+                f"{other.key}, which is {other.status}; free parts: {_free(members)}."
             )
             detail = Detail("group", DetailCode.INVALID_VALUE, message)
             raise DomainError(ErrorCode.IN_USE, f"group: {message}", [detail])
@@ -39,8 +39,8 @@ def free_in(environment: Environment, key: str) -> str:
     return _free(list(_members(environment, key)))
 
 
-def _free(taken: Sequence[Experiment]) -> str:
-    parts = list(_gaps(sorted(_buckets(member.group) for member in taken if member.group is not None)))
+def _free(members: Sequence[Experiment]) -> str:
+    parts = list(_gaps(sorted(_buckets(member.group) for member in members if member.group is not None)))
     return ", ".join(f"{_percent(start)} to {_percent(end)} %" for start, end in parts) or "nothing"
 
 
@@ -54,9 +54,9 @@ def _buckets(group: Document) -> tuple[int, int]:
     return threshold(group["from"]), threshold(group["to"])
 
 
-def _gaps(taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _gaps(members: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     reached = 0
-    for start, end in taken:
+    for start, end in members:
         if start > reached:
             yield reached, start
         reached = max(reached, end)

@@ -97,11 +97,11 @@ class Experiments(Reversible):
 
 
 def _insert(log: Writing, target: Target, values: dict[str, Any]) -> None:
-    change, moment = target.change, target.document.get("archivedAt")
+    change, archived_at = target.change, target.document.get("archivedAt")
     columns = {
         "id": change.object_id,
         "created_at": created_at(change),
-        "archived_at": parse_timestamp(moment) if moment else None,
+        "archived_at": parse_timestamp(archived_at) if archived_at else None,
     }
     with refusing_by_cause("draft", [change.key]):
         experiment_changes.insert(log, change.key, _environment(change), values, **columns)
@@ -180,8 +180,8 @@ def _try_to_reopen(log: Writing, experiment: Experiment, _running: Document) -> 
 
 
 def _set_archived(log: Writing, experiment: Experiment, before: Document) -> None:
-    moment = before.get("archivedAt")
-    set_archived(log, experiment, parse_timestamp(moment) if moment else None)
+    archived_at = before.get("archivedAt")
+    set_archived(log, experiment, parse_timestamp(archived_at) if archived_at else None)
 
 
 def _find(change: Change) -> Experiment | None:
@@ -195,8 +195,8 @@ def _environment(change: Change) -> Environment:
     return Environment.objects.get(key=change.environment)
 
 
-def _values(stored: Document) -> dict[str, Any]:
-    return {column: stored.get(name) for name, column in _COLUMNS.items()}
+def _values(as_json: Document) -> dict[str, Any]:
+    return {column: as_json.get(name) for name, column in _COLUMNS.items()}
 
 
 def undo_start(log: Writing, experiment: Experiment, draft: Document) -> None:

@@ -55,8 +55,8 @@ def count_steps_passed(steps: Sequence[Quantity], events: Iterable[tuple[str, da
     nothing says which came first.
     """
     met = sorted(
-        (moment, [number for number, step in enumerate(steps) if is_of(step, name, properties)])
-        for name, moment, properties in events
+        (happened_at, [number for number, step in enumerate(steps) if is_of(step, name, properties)])
+        for name, happened_at, properties in events
     )
     passed = 0
     for _, numbers in met:
@@ -90,9 +90,9 @@ def _check_value(condition: Mapping[str, object], name: str, field: str) -> Iter
         return
     value = condition["value"]
     yield from check_scalars(value, field, MAX_VALUES) if check is check_scalars else check(value, field)
-    texts = enumerate(value) if isinstance(value, list) else [(None, value)]
-    for index, text in texts:
-        if isinstance(text, str) and len(text) > MAX_TEXT_LENGTH:
+    strings = enumerate(value) if isinstance(value, list) else [(None, value)]
+    for index, string in strings:
+        if isinstance(string, str) and len(string) > MAX_TEXT_LENGTH:
             path = field if index is None else f"{field}[{index}]"
             yield Detail(path, DetailCode.TOO_LONG, f"Must have at most {MAX_TEXT_LENGTH:,} characters.")
 

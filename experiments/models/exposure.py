@@ -43,8 +43,8 @@ class Join(models.ForeignObject):  # type: ignore[type-arg]  # not generic at ru
 class ExposureQuerySet(models.QuerySet["Exposure"]):
     def in_several_variants(self, until: datetime | None) -> ExposureQuerySet:
         """Filter users who had seen several variants by this time, or by now."""
-        several = self.filter(is_in_several_variants=True)
-        return several if until is None else several.exclude(in_several_since__gt=until)
+        users = self.filter(is_in_several_variants=True)
+        return users if until is None else users.exclude(in_several_since__gt=until)
 
 
 class Exposure(models.Model):

@@ -57,9 +57,9 @@ def starts_of(phases: Sequence[Document]) -> list[datetime]:
     return [parse_timestamp(phase["startedAt"]) for phase in phases]
 
 
-def number_in(starts: Sequence[datetime], moment: datetime) -> int:
+def number_in(starts: Sequence[datetime], time: datetime) -> int:
     """Return the number of the phase, from 1, at a moment. Earlier moments belong to the first phase."""
-    return max(1, bisect_right(starts, moment))
+    return max(1, bisect_right(starts, time))
 
 
 def numbers(phases: Sequence[Document]) -> list[int]:

@@ -141,8 +141,8 @@ def _check_whole(field: str, value: Any, extent: Sequence[int], unit: str) -> It
         yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be {least:,} to {most:,} {unit}.")
 
 
-def _check_text(field: str, text: Any, length: int) -> Iterator[Detail]:
-    if not isinstance(text, str):
+def _check_text(field: str, value: Any, length: int) -> Iterator[Detail]:
+    if not isinstance(value, str):
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
-    elif len(text) > length:
+    elif len(value) > length:
         yield Detail(field, DetailCode.TOO_LONG, f"Must be at most {length:,} characters.")

@@ -121,13 +121,13 @@ class ResultPages(DomainAdmin):
         metric, phase = experiment.metrics[metric_index], request.GET.get("phase") or None
         if phase is not None and phase not in choices(experiment.phases):
             raise Http404
-        document = explain_metric(experiment, metric, variant, phase, now=timezone.now())
+        explained = explain_metric(experiment, metric, variant, phase, now=timezone.now())
         context = {
             "original": experiment,
             "metric": metric,
             "variant": variant,
             "phase": phase,
-            "explanation": build_explanation(definitions_of(experiment)[metric_index], document),
+            "explanation": build_explanation(definitions_of(experiment)[metric_index], explained),
             "title": f"How {metric} of {experiment.key} is computed",
         }
         return self.page(request, f"{_TEMPLATES}/explanation.html", context)
@@ -277,13 +277,13 @@ class Explanation:
     sums: Sequence[tuple[str, str]]
 
 
-def build_explanation(definition: Definition, document: Mapping[str, Any]) -> Explanation:
+def build_explanation(definition: Definition, explained: Mapping[str, Any]) -> Explanation:
     """Return the explanation for what `experiments.results.explain` returns."""
     return Explanation(
-        words=describe_definition(definition, document["cap"]),
-        steps=_steps(document["steps"]),
-        denominator=_steps(document["denominatorSteps"] or ()),
-        sums=list(_sums(definition, document)),
+        words=describe_definition(definition, explained["cap"]),
+        steps=_steps(explained["steps"]),
+        denominator=_steps(explained["denominatorSteps"] or ()),
+        sums=list(_sums(definition, explained)),
     )
 
 
@@ -291,14 +291,14 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> list[ExplanationStep]:
     return [ExplanationStep(step["description"], f"{step['rows']:,}", f"{step['users']:,}") for step in steps]
 
 
-def _sums(definition: Definition, document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "Exposed users", f"{document['users']:,}"
-    if document["cap"] is not None:
-        yield f"Users above the cap of {format_number(document['cap'])}", f"{document['cappedUsers']:,}"
-    yield _name_of_sum(definition), format_number(document["sum"])
-    if document["denominatorSum"] is not None:
-        yield "Denominator, over all users", format_number(document["denominatorSum"])
-    value = NO_FIGURE if document["value"] is None else format_of_values(definition)(document["value"])
+def _sums(definition: Definition, explained: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Exposed users", f"{explained['users']:,}"
+    if explained["cap"] is not None:
+        yield f"Users above the cap of {format_number(explained['cap'])}", f"{explained['cappedUsers']:,}"
+    yield _name_of_sum(definition), format_number(explained["sum"])
+    if explained["denominatorSum"] is not None:
+        yield "Denominator, over all users", format_number(explained["denominatorSum"])
+    value = NO_FIGURE if explained["value"] is None else format_of_values(definition)(explained["value"])
     yield _name_of_value(definition), value
 
 

@@ -44,13 +44,13 @@ class Command(OperatorCommand):
         if wrong := [audited.key for audited, audit in audits if audit.alarming]:
             raise CommandError(f"Exposures that this service should not have made: {', '.join(wrong)}.")
 
-    def _write(self, documents: Sequence[Document], file: str) -> None:
-        text = json.dumps(documents, indent=2, ensure_ascii=False)
+    def _write(self, audits: Sequence[Document], file: str) -> None:
+        content = json.dumps(audits, indent=2, ensure_ascii=False)
         if file == STANDARD:
-            self.stdout.write(text)
+            self.stdout.write(content)
             return
         try:
-            Path(file).write_text(f"{text}\n")
+            Path(file).write_text(f"{content}\n")
         except OSError as error:
             raise CommandError(f"Cannot write {file}: {error.strerror}.") from error
 

@@ -72,12 +72,12 @@ class Command(OperatorCommand):
         else:
             self._write(json.dumps(calibration.as_json(), indent=2), file)
 
-    def _write(self, text: str, file: str) -> None:
+    def _write(self, content: str, file: str) -> None:
         if file == STANDARD:
-            self.stdout.write(text)
+            self.stdout.write(content)
             return
         with _opened(file, "w") as target:
-            target.write(f"{text}\n")
+            target.write(f"{content}\n")
 
 
 def _check_writable(file: str) -> None:
