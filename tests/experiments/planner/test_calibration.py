@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from config.errors import DomainError
 from experiments.exposures.recording import assign
@@ -18,6 +20,7 @@ from experiments.stats.simulation import Comparison, ErrorRates, Labels, Look, P
 from experiments.stats.types import Design, Weight
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
+from tests.transactions import rolled_back
 
 pytestmark = pytest.mark.django_db
 
@@ -25,8 +28,18 @@ MINUTE = timedelta(minutes=1)
 NOW = NOON + timedelta(days=2)
 
 
+@pytest.fixture(scope="module")
+def experiment_of_the_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Experiment]:
+    with rolled_back(django_db_blocker):
+        yield _make_experiment()
+
+
 @pytest.fixture
-def experiment() -> Experiment:
+def experiment(experiment_of_the_module: Experiment) -> Experiment:
+    return Experiment.objects.select_related("environment").get(pk=experiment_of_the_module.pk)
+
+
+def _make_experiment() -> Experiment:
     """120 users; every fourth buys, and the last ones are exposed first."""
     create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, now=NOON)
     experiment = ExperimentFactory(key="e", metrics=["purchase", "spent"], running=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import time_machine
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from pytest_django import DjangoDbBlocker
 
 from config.models import Environment
 from experiments.exposures.recording import assign
@@ -20,14 +22,25 @@ from experiments.models import Calibration, Experiment
 from experiments.planner.calibration import DrawnUsers
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
+from tests.transactions import rolled_back
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
 
 
+@pytest.fixture(scope="module")
+def experiment_of_the_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Experiment]:
+    with rolled_back(django_db_blocker):
+        yield _make_experiment()
+
+
 @pytest.fixture
-def experiment() -> Experiment:
+def experiment(experiment_of_the_module: Experiment) -> Experiment:
+    return Experiment.objects.select_related("environment").get(pk=experiment_of_the_module.pk)
+
+
+def _make_experiment() -> Experiment:
     experiment = ExperimentFactory(key="e", running=True)
     for number in range(200):
         assign(experiment.pk, f"user-{number}", "control", NOON + number * MINUTE)

@@ -5,21 +5,34 @@ from __future__ import annotations
 import html
 import re
 import xml.dom.minidom
+from collections.abc import Iterator
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from experiments.models import Experiment
 from tests.admin import messages_of, sign_in, text_of
 from tests.experiments.admin.results.test_pages import address, report
 from tests.experiments.results.test_outcomes import stopped
 from tests.factories import ExperimentFactory
+from tests.transactions import rolled_back
 
 pytestmark = pytest.mark.django_db
 ODD = '<a href="x">&é'
 
 
+@pytest.fixture(scope="module")
+def running_of_the_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Experiment]:
+    with rolled_back(django_db_blocker):
+        yield _make_running()
+
+
 @pytest.fixture
-def running() -> Experiment:
+def running(running_of_the_module: Experiment) -> Experiment:
+    return Experiment.objects.select_related("environment").get(pk=running_of_the_module.pk)
+
+
+def _make_running() -> Experiment:
     made: Experiment = ExperimentFactory(
         key="button", running=True, metrics=["purchase", ODD], hypothesis="Green <b>sells</b> more.", owner="Shop"
     )
@@ -58,7 +71,7 @@ def test_report__of_another_view__says_which(running: Experiment) -> None:
 
 
 def test_report__of_a_finished_experiment__is_history() -> None:
-    text = text_of(sign_in().get(address(stopped(), "report")))
+    text = text_of(sign_in().get(address(stopped("finished"), "report")))
     assert "Stopped Stopped on 9 Feb 2026" in text
     assert "The verdict was to ship green." in text
 
