@@ -24,8 +24,9 @@ def run() -> bool:
     rows = {
         "filling the tables, once": taken["filling"],
         "a subquery for each user and metric, by the ORM, once": naive,
-        "two levels, by the ORM, for each metric and variant": two_levels,
-        "everything computed from events and stored": everything,
+        "two levels, by the ORM, for each metric and variant": taken["two levels in parallel"],
+        "the same by one process": two_levels,
+        "everything computed from events and stored by one process": everything,
         "results with nothing new": nothing_new,
         "refreshing after one event": one,
         "refreshing after events of 1,000 users": thousand,
