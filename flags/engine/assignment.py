@@ -47,10 +47,14 @@ class Assigned:
 def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigned]:
     """Return the function that assigns a user. It never raises.
 
-    `source` has `experiment`, the key and salt, and `variants` with key and weight, the control first. Optional are
-    `percentage` (100), `conditions` (none), `group` with key, from and to in percent, and `forced` with variants by
-    user
-    id. Users outside the audience see the control.
+    Users outside the audience see the control. `source` has these fields:
+
+    `experiment`: the key, which is also the salt.
+    `variants`: key and weight of each, the control first.
+    `percentage`: 100 by default.
+    `conditions`: none by default.
+    `group`: optional, with key, from and to in percent.
+    `forced`: optional, variants by user id.
     """
     key = source["experiment"]
     weights = [(variant["key"], variant["weight"]) for variant in source["variants"]]

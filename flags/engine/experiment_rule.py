@@ -26,8 +26,7 @@ class ExperimentRule(Rule):
 
     `assign`: returns the user's variant, which determines the answer.
     `steps`: the tests of the audience, for explanations. `tests` only calls `assign`, because users with a forced or
-    stored
-    variant need not pass the steps.
+    stored variant need not pass the steps.
     `outside`: the answers for users who do not take part.
     """
 

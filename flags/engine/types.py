@@ -108,8 +108,7 @@ class Context:
     """A user at one time, with the configuration to evaluate. It caches results that several flags need.
 
     `user_id`: 1 to 200 characters, or empty for an anonymous user, whom only `resolve` accepts. It is also the
-    attribute
-    `userId`, even if the caller sends another value for it.
+    attribute `userId`, even if the caller sends another value for it.
     `now`: an aware datetime.
     `assigned`: the user's stored variants by experiment key, which users keep.
     """
