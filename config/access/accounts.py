@@ -17,7 +17,7 @@ USER, GROUP = "user", "group"
 
 
 def account_as_json(account: User | Group) -> Document:
-    """Return what a user or group may do. Addresses and real names of people stay out of the log."""
+    """Return an account as the change log has it: its rights, but no e-mail address and no real name."""
     if isinstance(account, Group):
         permissions = sorted(names_of(account.permissions.select_related("content_type")))
         return {"id": str(account.pk), "name": account.name, "permissions": permissions}
@@ -33,7 +33,7 @@ def account_as_json(account: User | Group) -> Document:
 
 
 def seen_by_staff(account: User | Group) -> Document:
-    """Return what the page of an account shows: what it may do, and of a user the address and the real name."""
+    """Return an account as its page shows it, with the e-mail address and the real name of a user."""
     if isinstance(account, Group):
         return account_as_json(account)
     names = {"email": account.email, "firstName": account.first_name, "lastName": account.last_name}
@@ -41,7 +41,7 @@ def seen_by_staff(account: User | Group) -> Document:
 
 
 def version_of(shown: Document) -> str:
-    """Return what differs if what the page of an account shows differs."""
+    """Return a digest of what the page of an account shows, to find out whether it has changed."""
     return sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -54,7 +54,7 @@ def log_account(
     now: datetime,
     reason: str = "",
 ) -> None:
-    """Log a change of an account, unless that changed nothing the log has. Call it in the same transaction."""
+    """Log a change of an account, unless both documents are equal. Call it in the transaction of the change."""
     if before == after:
         return
     kind, name = (GROUP, account.name) if isinstance(account, Group) else (USER, account.username)
@@ -64,7 +64,7 @@ def log_account(
 
 
 def log_password(user: User, *, actor: Actor, now: datetime) -> None:
-    """Log that somebody set another password for a user."""
+    """Log that a user has another password."""
     before = account_as_json(user)
     log_account(user, before, {**before, "password": "changed"}, actor=actor, now=now)
 
@@ -74,7 +74,7 @@ def names_of(permissions: Iterable[Permission]) -> set[str]:
 
 
 def describe_permission(permission: Permission) -> str:
-    """Return the objects and what one may do with them: `API keys: change`."""
+    """Return a permission in words, such as `API keys: change`."""
     model = permission.content_type.model_class()
     action, _, name = permission.codename.partition("_")
     if model is None or name != model._meta.model_name:
@@ -83,7 +83,7 @@ def describe_permission(permission: Permission) -> str:
 
 
 def rights_of(account: User | Group) -> set[str]:
-    """Return the permissions that a user or group gives, also while the user is inactive."""
+    """Return the permissions of a user or group. Those of an inactive user count, too."""
     if isinstance(account, Group):
         return names_of(account.permissions.select_related("content_type"))
     own = account.user_permissions.select_related("content_type")
@@ -91,12 +91,12 @@ def rights_of(account: User | Group) -> set[str]:
 
 
 def exceeding(granter: User, rights: Iterable[str]) -> list[str]:
-    """Return those of these permissions that a user lacks, and so may not grant."""
+    """Return the permissions that the granter lacks, and so may not grant."""
     return [] if granter.is_superuser else sorted(set(rights) - granter.get_all_permissions())
 
 
 def may_change(granter: User, account: User | Group) -> bool:
-    """Return whether a user may change an account: not one with more rights, which they could take over."""
+    """Return whether the granter has all rights of the account. Otherwise, they could take over more rights."""
     if granter.is_superuser:
         return True
     return not getattr(account, "is_superuser", False) and not exceeding(granter, rights_of(account))

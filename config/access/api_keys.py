@@ -28,7 +28,7 @@ COMMON_PERMISSIONS = (
     *("config.change_environment", "flags.change_flag"),
     *("flags.change_segment", "experiments.change_metric"),
 )
-"""The permissions that a user needs for keys with `common`, which may do what these allow."""
+"""A key with `common` can do what these permissions allow, so a user needs all of them to write one."""
 _PREFIX_LENGTH = 12
 
 
@@ -73,7 +73,7 @@ def create_key(
 
 
 def rotate_key(key: ApiKey, *, overlap: timedelta, actor: Actor, now: datetime, reason: str = "") -> tuple[ApiKey, str]:
-    """Create a key like this one, and let this one expire after the overlap. Return the new one with its secret.
+    """Create a copy of a key, and let the old key expire after the overlap. Return the new key with its secret.
 
     Raises DomainError `invalid_transition` if the key is not live, or `forbidden` as `create_key` does.
     """
@@ -96,7 +96,7 @@ def rotate_key(key: ApiKey, *, overlap: timedelta, actor: Actor, now: datetime, 
 
 
 def limited(actor: Actor, user: User | AnonymousUser) -> Actor:
-    """Return the actor of a signed-in user, who needs permissions of their own for keys with `common`."""
+    """Return the actor of a signed-in user. It may write keys with `common` if the user has COMMON_PERMISSIONS."""
     return replace(actor, may_change_common=user.has_perms(COMMON_PERMISSIONS))
 
 
@@ -118,7 +118,7 @@ def get_key(key_id: UUID, environment: Environment) -> ApiKey:
 
 
 def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, now: datetime, reason: str = "") -> ApiKey:
-    """Change the name of a key, or its expiry (None for never). Equal values change nothing.
+    """Change the name of a key or its expiry, where None means never. Equal values change nothing.
 
     Raises ValidationFailed, or DomainError `forbidden` if the key has `common` and the actor does not.
     """
@@ -136,7 +136,7 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, now: da
 
 
 def revoke_key(key: ApiKey, *, actor: Actor, now: datetime, reason: str = "") -> ApiKey:
-    """Refuse the key from the next request on, permanently. A revoked key stays as it is.
+    """Revoke a key permanently, from the next request on. A revoked key does not change.
 
     Raises DomainError `forbidden` if the key has `common` and the actor does not.
     """
@@ -154,7 +154,7 @@ def _revoke(log: Writing, key: ApiKey) -> None:
 
 
 class Keys(Reversible):
-    """Only a new key goes back, by being revoked."""
+    """The undo of a new key revokes it. Other writes of keys cannot be undone."""
 
     noun = "key"
     has_steps = True
@@ -195,7 +195,7 @@ def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> No
 
 
 def digest(secret: str) -> str:
-    """A plain hash is enough: the secret is 256 random bits, which no dictionary contains."""
+    """Return the hash of a secret. A secret has 256 random bits, so a plain hash is safe from dictionaries."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -222,7 +222,7 @@ def _check(name: str, expires_at: datetime | None, now: datetime) -> list[Detail
 
 @dataclass(frozen=True, slots=True)
 class LiveKey:
-    """A key that is not revoked, prepared for the requests that carry it."""
+    """A key that is not revoked, in the snapshot that requests are checked against."""
 
     id: str
     environment: Environment
@@ -242,7 +242,7 @@ class LiveKeys(dict[str, LiveKey]):
         self._used: dict[str, LiveKey] = {}
 
     def find(self, secret: str) -> LiveKey | None:
-        """Return the key with this secret. Keys in use are found without a digest, which takes long."""
+        """Return the key with this secret. Keys in use are found by the secret itself, because a digest is slow."""
         key = self._used.get(secret)
         if key is None and (key := self.get(digest(secret))) is not None:
             self._used[secret] = key

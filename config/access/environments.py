@@ -1,4 +1,4 @@
-"""Environments: creating and changing them, and the copy that this process keeps."""
+"""Environments: how they are created and changed, and their snapshot in this process."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def update_environment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Environment:
-    """Change an environment, or make it the default instead of the current one. None leaves a value as it is."""
+    """Change an environment. `is_default=True` replaces the current default. None leaves a value unchanged."""
     if name is not None and (details := check_name(name, _ADVICE)):
         raise ValidationFailed(details)
     read = partial(Environment.objects.get, pk=environment.pk)
@@ -142,7 +142,7 @@ def environment_as_json(environment: Environment) -> Document:
 
 
 def create_first_environments(*, now: datetime) -> None:
-    """Give a new database its `production`, the default, and its `staging`."""
+    """Create `production`, the default, and `staging` in a new database."""
     if not Environment.objects.exists():
         actor = Actor("migrate", Source.COMMAND)
         create_environment(key="production", name="Production", actor=actor, now=now)
@@ -160,8 +160,6 @@ def get_environment(key: str, *, field: str) -> Environment:
 
 
 class KnownEnvironments:
-    """The environments by key, and the default one."""
-
     def __init__(self, environments: Mapping[str, Environment]) -> None:
         self.by_key = environments
         self.default = next(environment for environment in environments.values() if environment.is_default)
@@ -183,9 +181,9 @@ def _dump(known: KnownEnvironments) -> list[Document]:
 
 
 def dump_environment(environment: Environment) -> Document:
-    """Return what `restore_environment` makes the environment from, as JSON.
+    """Return the environment as JSON, for `restore_environment`.
 
-    How the admin asks is left out, because the admin does not work without the database.
+    The settings of the admin are left out, because the admin needs the database.
     """
     return {
         "id": environment.pk,

@@ -1,6 +1,6 @@
-"""Changes of configuration in words, for the pages of the admin and for messages.
+"""Changes of configuration in words, for the pages of the admin and for webhooks.
 
-`config.change_log.sentences` has the sentences. `config.change_log.entries` finds the differences of two versions.
+`config.change_log.sentences` makes the sentences, and `config.change_log.entries` finds differences.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _KINDS = {"api_key": "API key"}
 class DescribedChange:
     """A change in words.
 
-    `revert_address` is the page that restores the state after this change, if there is one. `users` are the first ids
-    of an application's users whom one version lists more often, and whom the lines of an edit do not name.
-    `more_users` says how many others there are.
+    `revert_address` is the page that restores the state after this change, if there is one. `users` are the ids of
+    users that were added to lists or removed from them and that `lines` does not name, up to a limit. `more_users`
+    counts the others.
     """
 
     change: Change
@@ -78,7 +78,7 @@ class DescribedChange:
 
     @property
     def summary(self) -> str:
-        """Return one line: the first sentence, and the second one or how many more there are."""
+        """Return one line: the first sentence, and the second one or the number of others."""
         if self.action != "changed" or not self.lines:
             return f"{self.action.capitalize()} the {self.kind}"
         first, number = self.lines[0], len(self.lines) - 1
@@ -98,7 +98,7 @@ class DescribedChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A property that differs between two versions of an object, and what it is in each of them, in words."""
+    """A property that differs between two versions of an object, with both values in words."""
 
     what: str
     first: str
@@ -119,7 +119,7 @@ def describe_change(change: Change) -> DescribedChange:
 
 
 def _users_in(value: object) -> Iterator[str]:
-    """Yield the ids of users that a document lists, such as those of a rule in it."""
+    """Yield the ids of users in a document, such as those of a rule."""
     if isinstance(value, list):
         for element in value:
             if isinstance(element, Mapping):
@@ -154,9 +154,9 @@ class _NumberListed(Func):
 
 
 def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
-    """Prepare changes for `describe_change_briefly`, without documents that hold much.
+    """Prepare changes for `describe_change_briefly`, without long documents, which may have megabytes.
 
-    Of those the database counts what they list, because a document may hold megabytes.
+    Of a long document, the database only counts the user IDs.
     """
     may_be_long = Q(kind__in=[stored_kind for kind in long_kinds for stored_kind in kinds_of(kind)])
     sizes = {f"size_{side}": _StoredSize(side) for side in _SIDES}
@@ -173,7 +173,7 @@ def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str])
 
 
 def describe_change_briefly(change: Any) -> DescribedChange:
-    """Describe a change from `without_long_documents`; of a long one it says how many users it lists."""
+    """Describe a change from `without_long_documents`. Of a long one, it says only how many users it lists."""
     action = "created" if change.is_creation else "deleted" if change.is_deletion else "changed"
     lines = _describe(change, change.brief_before, change.brief_after)
     before, after = change.listed_before, change.listed_after
@@ -192,7 +192,7 @@ def name_kind(kind: str) -> str:
 
 
 def describe_differences(before: Document | None, after: Document | None, kind: str, at: datetime) -> list[str]:
-    """Return a sentence for each difference, which asks for it: `Switch on in production`."""
+    """Return a sentence for each difference, such as `Switch on in production`."""
     found = sentences(before, after, words_of(kind), at)
     lines = list(islice(found, _MAX_LINES))
     more = sum(1 for _ in found)
@@ -200,7 +200,7 @@ def describe_differences(before: Document | None, after: Document | None, kind: 
 
 
 def compare_documents(first: Document, second: Document, kind: str, at: datetime) -> list[Comparison]:
-    """Return the properties in which two versions of an object differ, in the words of a moment."""
+    """Return the properties in which two versions of an object differ, in words. Schedules are described as of `at`."""
     words = words_of(kind)
     differences = (each for each in find_differences(first, second) if each["field"] not in _HEAD_FIELDS)
     return [
@@ -210,7 +210,7 @@ def compare_documents(first: Document, second: Document, kind: str, at: datetime
 
 
 def _name_path(path: str, words: KindWords) -> str:
-    """Return what a path is called. That of a variant which is forced for a user ends in the id of this user."""
+    """Return the name of a path. The path of a forced variant ends in the id of a user."""
     found = _path_of_user.fullmatch(path)
     name = describe_path(found[1] if found else path, words)
     return fill("{}, {}", name, name_user(found[2])) if found else name
@@ -279,7 +279,7 @@ def _value(path: str, value: Any, words: KindWords, at: datetime, *, names_users
 
 
 def _words(value: object) -> str:
-    """Return a value for a cell of a table, where quotes and brackets say nothing."""
+    """Return a value for a cell of a table, without quotes and brackets."""
     if isinstance(value, str):
         return distinct(shortened(value), value) if value else "nothing"
     return shortened(_in_words(value))

@@ -39,10 +39,9 @@ def filter_visible(rows: ChangeQuerySet, environment: str) -> ChangeQuerySet:
 
 
 def make_entries(changes: Iterable[Change], environment: str) -> list[Entry]:
-    """Return an entry for each change, as one environment sees it, by one query. The documents may
-    be deferred.
+    """Return the entries of changes as one environment sees them. The documents of `changes` may be deferred.
 
-    A document may hold lists of megabytes, so only a few are in memory at a time.
+    It takes one query. A document may have megabytes, so only a few are in memory at a time.
     """
     revisions = [change.revision for change in changes]
     rows = Change.objects.filter(revision__in=revisions).order_by("-revision")
@@ -65,9 +64,7 @@ def make_entry(change: Change, environment: str) -> Entry:
 
 
 def summarize_differences(before: Document | None, after: Document | None, environment: str) -> Entry:
-    """Return the differences between two documents of an object as `changes`, and how many more
-    there are.
-    """
+    """Return the differences between two documents as `changes`, and the number of others as `moreChanges`."""
     all_differences = find_differences(_as_seen_from(environment, before), _as_seen_from(environment, after))
     changes = list(_shortened(all_differences))
     more = sum(1 for _ in all_differences)
@@ -75,7 +72,7 @@ def summarize_differences(before: Document | None, after: Document | None, envir
 
 
 def _shortened(differences: Iterator[Entry]) -> Iterator[Entry]:
-    """Take shortened differences until their number or their size is enough."""
+    """Yield shortened differences up to MAX_CHANGES of them, or until MAX_ENTRY_LENGTH is exceeded."""
     size = 0
     for difference in islice(differences, MAX_CHANGES):
         short = _shorten(difference)
@@ -109,7 +106,7 @@ def _fitting(elements: Iterable[Any]) -> Iterator[Any]:
 
 
 def _brief(value: Any) -> Any:
-    """Return the value, or the beginning of its JSON if that is long."""
+    """Return the value, or the beginning of its JSON as text if it is long."""
     text = _json(value)
     return value if len(text) <= MAX_VALUE_LENGTH else _cut(text)
 
@@ -123,9 +120,7 @@ def _json(value: object) -> str:
 
 
 def _as_seen_from(environment: str, document: Document | None) -> Document:
-    """Return the document as the API shows the object: with the state of this environment among its
-    properties.
-    """
+    """Return the document as the API shows the object, with the state of the environment among its properties."""
     if document is None:
         return {}
     own = document.get("states", {}).get(environment, {})
@@ -133,11 +128,9 @@ def _as_seen_from(environment: str, document: Document | None) -> Document:
 
 
 def find_differences(before: object, after: object, path: str = "") -> Iterator[Entry]:
-    """Yield each difference with its path: the values before and after, or the elements that a list
-    gained and lost.
+    """Yield each difference with its path: the two values, or what was added to a list and removed from it.
 
-    A value that was added or removed is one difference, unless it has too many parts for a person
-    to read.
+    A value that was added or removed is one difference, unless it has more parts than a person can read.
     """
     if is_identical(before, after):
         return
@@ -169,7 +162,7 @@ def _compare_lists(before: list[Any], after: list[Any], path: str) -> Iterator[E
 
 
 def _compare_elements(before: list[Any], after: list[Any], path: str) -> Entry:
-    """Return one difference. Both of its lists are empty if only the order has changed."""
+    """Return one difference. Both of its lists are empty if only the order of elements has changed."""
     added, removed = surplus(after, before), surplus(before, after)
     more = {"moreAdded": len(added) - MAX_ELEMENTS, "moreRemoved": len(removed) - MAX_ELEMENTS}
     return {
@@ -185,7 +178,6 @@ def _is_plain(elements: Sequence[Any]) -> bool:
 
 
 def _has_few_parts(value: object) -> bool:
-    """Return whether a value has few enough parts to be shown as a whole."""
     return sum(1 for _ in islice(_parts(value), _MAX_PARTS + 1)) <= _MAX_PARTS
 
 

@@ -1,8 +1,7 @@
-"""Words that know which of their parts are ids of an application's users, so that pages can link these.
+"""Strings that remember which of their parts are ids of an application's users, so that pages can link them.
 
-They are plain text wherever text is wanted, such as in an answer of the API. Whatever does not know of the ids leaves
-them out of the result, such as an f-string or `str.join`, so it costs a link and nothing else. `fill`, `join` and
-`part_of` keep the ids. Pure.
+They are ordinary strings everywhere else. f-strings and `str.join` lose the ids, which costs only the link. `fill`,
+`join` and `part_of` keep the ids. This module is pure.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _COMPARING = frozenset({"equals", "notEquals", "in", "notIn"})
 
 
 class NamedUser(NamedTuple):
-    """Where the words name a user, and the whole id, which the words may have shortened."""
+    """The part of a string that names a user, and the id, which may be longer than that part."""
 
     start: int
     end: int
@@ -22,7 +21,7 @@ class NamedUser(NamedTuple):
 
 
 class Words(str):
-    """A text that names users."""
+    """A string that names users."""
 
     __slots__ = ("users",)
     users: tuple[NamedUser, ...]
@@ -34,13 +33,13 @@ class Words(str):
 
 
 def name_user(user_id: str, shown: str | None = None) -> Words:
-    """Return an id as words, or what is shown of it."""
+    """Return the id of a user, or a shorter form of it, as a string that names the user."""
     text = user_id if shown is None else shown
     return Words(text, [NamedUser(0, len(text), user_id)])
 
 
 def users_in(text: str) -> Sequence[NamedUser]:
-    """Return the users that a text is known to name, in order."""
+    """Return the users that a string names, in order."""
     return text.users if isinstance(text, Words) else ()
 
 
@@ -63,7 +62,7 @@ def _moved(parts: Sequence[str], gap: int) -> Iterator[NamedUser]:
 
 
 def fill(template: str, *values: str) -> str:
-    """Return a text with each `{}` replaced by the next value. A template is no place for what somebody typed."""
+    """Return the template with each `{}` replaced by the next value. Never put user input into a template."""
     if not _name_users(values):
         return template.format(*values)
     first, *others = template.split("{}")
@@ -83,7 +82,7 @@ def part_of(text: str, start: int, end: int | None = None) -> str:
 
 
 def split_at_users(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts of a text in order, each with the id of the user whom it names, or None."""
+    """Yield the parts of a string in order, each with the id of the user that it names, or None."""
     position, plain = 0, str(text)
     for user in users_in(text):
         yield plain[position : user.start], None

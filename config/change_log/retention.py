@@ -1,8 +1,8 @@
-"""Shortening the change log: of old entries, those are deleted that no question about a later time needs.
+"""Deleting old changes that newer ones supersede.
 
-An entry of a flag or a segment goes once a newer entry of the same object and environment is that old, too. So the
-state of every object at any later time is still known, and so is who made it. Entries of all other kinds stay: results
-read those of experiments, and those of keys and users say who could do what.
+A change of a flag or segment is deleted once a newer change of the same object and environment is old as well. So the
+state of every object at any later time, and who made it, is still known. Changes of other kinds stay: results read
+those of experiments, and those of keys and users say who could do what.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from django.dispatch import Signal
 from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet
 
 asking_for_history = Signal()
-"""A receiver returns the time from which on it needs every entry, or None."""
+"""Receivers return the time since which they need every change, or None."""
 
 _NEWER = {"flag": "flag", SEGMENT: SEGMENT, SEGMENT_MEMBERS: SEGMENT}
-"""The kinds of entries that are deleted, and the kind of a newer entry that holds all that they say."""
+"""The kinds of changes that are deleted, each with the kind of a newer change that supersedes it."""
 _AT_ONCE = 500
 
 
 def complete_since(now: datetime) -> datetime | None:
-    """Return the time before which superseded entries may be missing, or None if all are kept."""
+    """Return the time before which superseded changes may be missing, or None if all are kept."""
     return None if settings.CHANGE_RETENTION_DAYS is None else _until(now)
 
 
 def delete_old_changes(now: datetime) -> str:
-    """Delete what is older than CHANGE_RETENTION_DAYS and superseded, and return a report of it."""
+    """Delete superseded changes that are older than CHANGE_RETENTION_DAYS, and return a report."""
     until = complete_since(now)
     if until is None:
         return "all are kept"

@@ -1,7 +1,7 @@
 """Differences between two documents as sentences that a person would say: `Change the owner from ada to bob`.
 
-They ask for the change, as a page does that asks before it; `in_past` says of each that it was done, as a history does.
-The admin of each app adds the words of its kinds of objects to `kind_words`. Pure.
+A sentence asks for a change, for pages that ask before it. `in_past` turns it into what was done, for the history. The
+admin of each app adds the words of its kinds of objects to `kind_words`. This module is pure.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ USER_IDS = "userIds"
 """The property of rules and segments that lists users."""
 
 DescribeValue = Callable[[str, Any, datetime], str | None]
-"""Describes the value at a path such as `rules[0]` as it was meant at a moment; None where it needs no words."""
+"""Describes the value at a path such as `rules[0]`, at a time; None if the value needs no words."""
 
 Sentences = Callable[[Any, Any, datetime], Iterator[str]]
-"""Yields the sentences of a property that was one value, and is another one. None stands for no value."""
+"""Yields sentences for a property that changed from one value to another. None stands for no value."""
 
 Headline = Callable[[Document, Document, datetime], tuple[Sequence[str], Collection[str]]]
-"""Returns sentences that sum up a change, and the properties that they say enough of."""
+"""Returns sentences that sum up a change, and the properties that need no sentences beside them."""
 
 
 def _as_it_is(_path: str, _value: Any, _at: datetime) -> None:
@@ -51,10 +51,10 @@ def _no_headline(_before: Document, _after: Document, _at: datetime) -> tuple[Se
 
 @dataclass(frozen=True, slots=True)
 class KindWords:
-    """How changes of one kind of object read.
+    """The words for changes of one kind of object.
 
-    `labels` say what each property is called within a sentence. Those with `sentences` of their own come first.
-    `missing` says what it means that a document leaves out a property.
+    `labels` names properties within a sentence. Properties in `sentences` come first, with sentences of their own.
+    `missing` says what a property means that is left out of a document.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def words_of(kind: str) -> KindWords:
 
 
 def sentences(before: Document | None, after: Document | None, words: KindWords, at: datetime) -> Iterator[str]:
-    """Yield what makes one document of the other. A missing document stands for a new or a deleted object."""
+    """Yield the sentences of a change. A missing document stands for a new or a deleted object."""
     old, new = before or {}, after or {}
     summary, covered = words.headline(old, new, at) if before and after else ((), ())
     yield from summary
@@ -87,7 +87,7 @@ def sentences(before: Document | None, after: Document | None, words: KindWords,
 
 
 def _plainly(name: str, words: KindWords) -> Sentences:
-    """Return what says the change of a property that has no sentences of its own."""
+    """Return the sentences for a property that has none of its own."""
     label, missing = words.labels.get(name, f"the {spaced(name)}"), words.missing.get(name, "")
 
     def say(old: Any, new: Any, at: datetime) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _is_list(value: Any) -> bool:
 
 
 def change_sentence(label: str, old: str, new: str) -> Iterator[str]:
-    """Yield the sentence of a value that is given in words; an empty one is no value."""
+    """Yield the sentence of a change between two values in words. An empty string is no value."""
     if old == new:
         if old:
             yield f"Change the details of {label}"
@@ -135,7 +135,7 @@ def describe_user(user_id: Any) -> str:
 
 
 def no_user(value: Any, words: str) -> str:
-    """Return a value that is compared with ids in words: `the number 5`. It matches no user, as ids are texts."""
+    """Return a value that a condition compares with ids: `the number 5`. It matches nobody, because ids are strings."""
     return f"the {'value' if isinstance(value, bool) else 'number'} {words}"
 
 
@@ -161,14 +161,14 @@ def some(elements: Sequence[Any], describe: Callable[[Any], str] = describe_elem
 
 
 def listed(text: str) -> str:
-    """Return a text as one element of a list, in quotes if it would read as several: `“DE, FR”`."""
+    """Return an element of a list, in quotes if it would read as several: `“DE, FR”`."""
     return fill("“{}”", text) if _separator.search(text) and not _quoted.fullmatch(text) else text
 
 
 def distinct(shown: str, text: str, *, is_always_text: bool = False) -> str:
-    """Return what is shown of a text, in quotes if it would read as another value: `“5”`, `“yes”` or `“ ”`.
+    """Return `shown` in quotes if `text` would read as another value: `“5”`, `“yes”` or `“ ”`.
 
-    `is_always_text`: no number and no `yes` can be in its place, so a text that looks like one needs no quotes.
+    `is_always_text`: the value can only be a string, so one that looks like a number needs no quotes.
     """
     has_clear_ends = text and text == text.strip() and not _quoted.fullmatch(text)
     is_clear = has_clear_ends and (is_always_text or not _literal.fullmatch(text))
@@ -181,7 +181,7 @@ def describe_value(words: KindWords, path: str, value: Any, at: datetime) -> str
 
 
 def plain(value: Any) -> str:
-    """Return a value as a person writes it: a moment, `yes` or `no`, `1,204`, or a text in quotes."""
+    """Return a value as a person writes it: a date and time, `yes` or `no`, `1,204`, or a string in quotes."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -194,7 +194,7 @@ def plain(value: Any) -> str:
 
 
 def describe_timestamp(text: str) -> str:
-    """Return `26 Nov 2026, 09:00 UTC`, with seconds if there are any; nothing for a text that is no timestamp."""
+    """Return `26 Nov 2026, 09:00 UTC`, with seconds unless they are 0; an empty string for any other text."""
     if not _timestamp.fullmatch(text):
         return ""
     at = parse_timestamp(text).astimezone(UTC)
@@ -219,7 +219,7 @@ _verb = re.compile(r"Stop the experiment and ship\b|[A-Z][a-z]+")
 
 
 def in_past(sentence: str) -> str:
-    """Return a sentence as of what was done: `Switched off in production` for `Switch off in production`."""
+    """Return a sentence in the past tense: `Switched off in production` for `Switch off in production`."""
     verb = _verb.match(sentence)
     return fill("{}{}", _past_of(verb[0]), part_of(sentence, verb.end())) if verb else sentence
 
@@ -229,7 +229,7 @@ def _past_of(verb: str) -> str:
 
 
 def on_change(switch_on: str, switch_off: str) -> Sentences:
-    """Return the sentences of a property that is there or not, or true or false: one for each way."""
+    """Return the sentences of a property that is true or false, or present or absent."""
 
     def say(old: Any, new: Any, _at: datetime) -> Iterator[str]:
         if bool(old) is not bool(new):

@@ -31,10 +31,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The author of a change, and whether it came through the API, the admin or a command.
+    """Who makes a change, through the API, the admin or a command.
 
-    `may_change_common` is False for API keys that may only change what is their own environment's. `request` is
-    the id of the request, if there is one. `writes`, if not None, gets the number of the first change of each write.
+    `may_change_common` is False for API keys that may change only their own environment. `request` is the id of the
+    request, if there is one. `writes`, if not None, collects the first revision of each write.
     """
 
     name: str
@@ -44,9 +44,7 @@ class Actor:
     writes: list[int] | None = field(default=None, compare=False, repr=False)
 
     def require_common(self, what: str) -> None:
-        """Raise DomainError `forbidden` unless the actor may change this, which all environments
-        share.
-        """
+        """Raise DomainError `forbidden` unless the actor may change what all environments share."""
         if not self.may_change_common:
             message = f"{what} affect all environments, so this needs a key that was made with `common`."
             raise DomainError(ErrorCode.FORBIDDEN, message)
@@ -66,7 +64,7 @@ class NewChange:
 
 @dataclass(frozen=True, slots=True)
 class PreparedChanges:
-    """Entries of the log, as statements that insert them after the revision that they were prepared for."""
+    """Statements that insert changes into the log, after the revision that they were prepared for."""
 
     statements: Sequence[insertion.Statement]
     number: int
@@ -74,8 +72,10 @@ class PreparedChanges:
 
 @dataclass(slots=True)
 class Basis:
-    """What changes are based on: the newest revision of the log. `at` is the time of the changes, which is never before
-    that of an earlier change. `first` is the revision of the first of them.
+    """The state of the log that new changes follow. `revision` is the newest revision in it.
+
+    `at` is the time of the new changes, which is never before that of an earlier change. `first` is the first revision
+    of the write.
     """
 
     at: datetime
@@ -135,7 +135,7 @@ class Writing(Basis):
         self.append_prepared(self.prepare([NewChange(kind, object_id, key, before, after, environment)]))
 
     def append_prepared(self, changes: PreparedChanges) -> None:
-        """Append changes that were prepared for the revision that the log has now."""
+        """Append changes that were prepared for the current revision of the log."""
         insertion.execute_all(changes.statements)
         self.revision += changes.number
         if changes.number and not self.is_dirty:
@@ -148,16 +148,14 @@ class Writing(Basis):
 
 @contextmanager
 def writing(*, actor: Actor, now: datetime, reason: str = "") -> Iterator[Writing]:
-    """Open a transaction that changes configuration. No other does meanwhile, so revisions follow
-    commit order.
-    """
+    """Open a transaction that changes configuration. It locks the log, so revisions follow the order of commits."""
     with transaction.atomic():
         lock_change_log()
         yield Writing.newest(actor=actor, now=now, reason=reason)
 
 
 class Prepared(Protocol):
-    """A write that was checked and prepared before its transaction."""
+    """A write that was checked and prepared before its transaction began."""
 
     def write(self, log: Writing) -> None: ...
 
@@ -168,10 +166,10 @@ Write = TypeVar("Write", bound=Prepared)
 def write_prepared(
     prepare: Callable[[Basis], Write], *, actor: Actor, now: datetime, reason: str = "", is_dry_run: bool = False
 ) -> Write:
-    """Prepare a large write by reads alone, and then write it in a transaction that is as short as possible.
+    """Prepare a large write with reads only, and then write it in a short transaction.
 
-    On SQLite, nothing else is written meanwhile, not even events. If configuration has changed since it
-    was read, the write is prepared again, in its transaction. A dry run is rolled back.
+    On SQLite, a write transaction blocks all other writes, even of events. If configuration has changed since it was
+    read, the write is prepared again inside the transaction. A dry run is rolled back.
     """
     with read_consistently():
         basis = Basis.newest(actor=actor, now=now, reason=reason)
@@ -186,7 +184,7 @@ def write_prepared(
 
 
 _digest = re.compile(r'-[0-9a-f]+"$')
-"""An ETag may end with a digest of other parts of the response, such as results, which nobody writes."""
+"""An ETag may end with a digest of parts of the response that have no version, such as results."""
 
 
 class Versioned(Protocol):
@@ -205,10 +203,10 @@ Row = TypeVar("Row", bound=Versioned)
 def changing(
     read: Callable[[], Row], if_match: str | None, *, actor: Actor, now: datetime, reason: str
 ) -> Iterator[tuple[Writing, Row]]:
-    """Open a transaction that changes one row, which must be of the version that `If-Match` names.
+    """Open a transaction that changes one row, whose version must be the one that `If-Match` names.
 
-    `read` reads the row after the log is locked, so no other write can come in between. Raises what `read` raises, or
-    DomainError `precondition_failed`.
+    `read` is called after the log is locked, so no other write comes between. Raises DomainError `precondition_failed`,
+    or the errors of `read`.
     """
     with writing(actor=actor, now=now, reason=reason) as log:
         row = read()

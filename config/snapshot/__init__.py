@@ -1,7 +1,7 @@
 """The compiled configuration of this process, so that an evaluation reads no database.
 
-Each app registers a `Table`. `refresh()` makes all of them as new as the log of changes. If the
-database does not answer, the last known state stays in use.
+Each app registers a `Table`. `refresh()` brings all tables up to date with the change log. If the database does not
+answer, the last known state stays in use.
 """
 
 from config.snapshot.freshness import (

@@ -1,8 +1,7 @@
-"""How new the snapshot of this process is: requests wait until it is the newest, but never for long.
+"""How new the snapshot of this process is. Requests wait until it is the newest, but never for long.
 
-In a worker a thread, the follower, applies changes. Requests that know of a change wait for it, but
-not if it does not come back from the database, or if it has thousands of changes to apply.
-Elsewhere, as in commands, the thread that asks applies the changes itself.
+In a worker, a thread called the follower applies changes. Requests wait for it, unless the database does not answer it
+or it has thousands of changes to apply. In other processes, such as commands, the thread that asks applies the changes.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ logger = logging.getLogger(__name__)
 MAX_WAIT = 0.5
 """The number of seconds for which a request waits for the follower. Most changes take some milliseconds."""
 MAX_WAIT_FOR_KEYS = 5.0
-"""The same for a request that writes while a large change is applied, and a further change was made."""
+"""The same for a request that writes while a large change is applied and another change was made."""
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_UNTIL_STALE = 3.0
-"""A follower looks at the log every second. If it has not for this long, the database hangs."""
+"""A follower looks at the log every second. If it has not done so for this long, the database hangs."""
 
 
 class News:
-    """What the follower and the requests that wait for it tell each other."""
+    """How the follower and the requests that wait for it talk to each other."""
 
     def __init__(self, wake_follower: Callable[[], None]) -> None:
         self._wake_follower = wake_follower
@@ -38,7 +37,7 @@ class News:
         self._asked = self._answered = 0
 
     def wait(self) -> None:
-        """Wait until everything that was committed before this call is applied, if that does not take long."""
+        """Wait until everything that was committed before this call is applied, but at most MAX_WAIT seconds."""
         with self._changed:
             self._asked += 1
             number = self._asked
@@ -47,7 +46,7 @@ class News:
                 current.lateness = Lateness.CUT_OFF
 
     def begin(self) -> int:
-        """Return a number for `succeed`: the follower begins to look, and answers all who asked until now."""
+        """Return a number for `succeed`. The follower begins to look, for all requests that have asked so far."""
         with self._changed:
             return self._asked
 
@@ -56,7 +55,7 @@ class News:
         self._tell(Lateness.NONE, number)
 
     def fail(self, lateness: Lateness) -> None:
-        """Say why there is nothing new to be known of the database."""
+        """Say why the state cannot be brought up to date."""
         self._tell(lateness)
 
     def announce_large_change(self) -> None:
@@ -71,7 +70,7 @@ class News:
 
 
 class _Shared:
-    """The news of this process's follower, if it has one, and when it makes no sense to ask the database again."""
+    """The follower of this process, if it has one, and until when it is useless to ask the database again."""
 
     def __init__(self) -> None:
         self.news: News | None = None
@@ -91,10 +90,10 @@ def wait_for(news: News) -> None:
 
 
 def refresh() -> None:
-    """Make the state as new as everything that was committed on this host before this call.
+    """Apply everything that was committed on this host before this call.
 
-    If the database does not answer, or many changes have just been made, the state stays as it is.
-    `staleness` then says so. Raises only if there is no state yet. Never call it inside a transaction.
+    If the database does not answer, or many changes were just made, the state stays as it is, and `staleness` says so.
+    Raises only if there is no state yet. Never call it inside a transaction.
     """
     if signal_file.read() == current.seen:
         return
@@ -138,7 +137,7 @@ def lateness() -> Lateness:
 
 
 def staleness() -> int | None:
-    """Return how many seconds ago the state was known to be the newest, or None if nothing suggests that it is not."""
+    """Return how many seconds ago the state was last known to be the newest, or None if it may still be."""
     if lateness() is Lateness.NONE or not is_loaded():  # no answer comes from a state that there is not
         return None
     return max(0, int(_age()))
@@ -149,7 +148,7 @@ def _age() -> float:
 
 
 def require_current_keys() -> None:
-    """Raise DomainError `unavailable` if a key may have been revoked on this host without this process's knowledge.
+    """Raise DomainError `unavailable` if a key may have been revoked on this host and this process may not know it.
 
     Call it after `refresh`, before a request reads or writes the database.
     """
@@ -164,10 +163,10 @@ def require_current_keys() -> None:
 
 
 def catch_up_to(target: int) -> None:
-    """Catch up to a revision that a client names, which it may know from another host.
+    """Catch up to a revision that a client names, which it may have seen on another host.
 
-    The revision may be invented, or older than a restore of the database. Such requests cause one
-    read a second at most, and never fail.
+    The revision may be invented, or from before a backup was restored. Such requests cause at most one read a second,
+    and never fail.
     """
     if target <= revision() or time.monotonic() < _shared.vain_until:
         return
@@ -190,7 +189,7 @@ def _look_here(target: int) -> None:
 
 
 def look() -> None:
-    """Apply what other hosts have committed. For a thread that calls this often, in a process without a follower."""
+    """Apply what other hosts have committed. It is for threads that call it often, in a process without a follower."""
     with current.lock:
         if not current.is_newest():
             current.catch_up()

@@ -1,9 +1,7 @@
-"""One integer that all processes of a host share: if it differs from the last one seen,
-configuration has changed.
+"""One integer that all processes of a host share. When it changes, configuration has changed.
 
-The integer is random, not a counter, so two writers need no lock and no value returns. A torn read
-is harmless as well: it differs from both the old value and the new one, so its reader looks once
-more.
+The integer is random, not a counter, so two writers need no lock and no value comes back. A torn read differs from the
+old value and from the new one, so its reader only looks once more than it must.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def _shared() -> _Shared:
 
 
 def _allocate(descriptor: int, path: Path) -> None:
-    """Write the file, so that it has its place on the disk. Without one, a full disk kills who writes to the memory."""
+    """Reserve space on the disk. Without it, a full disk would kill a process that writes to the mapped memory."""
     try:
         os.pwrite(descriptor, bytes(_SIZE), 0)
     except OSError as error:
@@ -49,14 +47,12 @@ def _allocate(descriptor: int, path: Path) -> None:
 
 
 def read() -> int:
-    """Return the integer. Compare it with one that was read before the database, never with one
-    read after it.
-    """
+    """Return the integer. Read it before the database, never after, to compare it later."""
     return _shared().integers[0]
 
 
 def signal_change() -> None:
-    """Make every process of this host look at the change log before it answers its next request."""
+    """Have every process of this host look at the change log before it answers its next request."""
     _shared().integers[0] = secrets.randbits(64)
 
 

@@ -1,7 +1,7 @@
 """The last known state in a file of `RUNTIME_DIR`, for a process that starts while the database is away.
 
-The file is JSON in lines: a header, the entries of each table, and a keyed checksum of all that. It
-has keys as hashes only, and is readable by the service alone.
+The file has lines of JSON: a header, the entries of each table, and a keyed checksum. It has only hashes of API keys,
+and only the user of the service can read it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The states of all tables at one revision. `newest` is when the newest change was made."""
+    """The states of all tables at one revision. `newest` is the time of the newest change."""
 
     revision: int
     newest: datetime | None
@@ -58,10 +58,10 @@ class State:
 
 
 def keep(state: State, *, anew: bool = False) -> bool:
-    """Write the newest state, or if the file has it already, note in the file that it is the newest now.
+    """Write the newest state. If the file has it already, only set its time to now. Return whether this process did so.
 
-    With `anew`, write it in any case: the file may be damaged, or of other code that writes the same state differently.
-    Return whether that was done. If several processes of a host try it at the same time, one of them succeeds.
+    With `anew`, write it in any case: the file may be damaged, or written by code of another version. If several
+    processes of a host try it at the same time, one of them succeeds.
     """
     path = _path()
     with file_lock(path.with_suffix(".lock")) as try_to_lock:
@@ -128,7 +128,7 @@ def _checksum(secret: str) -> hmac.HMAC:
 
 
 def _database() -> str:
-    """Return what names the database, under any user and password."""
+    """Return the identity of the database, which is the same for every user and password."""
     own = settings.DATABASES["default"]
     return "\n".join(str(own.get(name, "")) for name in ("ENGINE", "HOST", "PORT", "NAME"))
 
@@ -143,13 +143,13 @@ def _path() -> Path:
 
 
 _said: list[str] = []
-"""Why the file could not be used. Every second, somebody tries again."""
+"""The last reason in the log why the file could not be used. It is tried again every second."""
 
 
 def restore() -> bool:
-    """Make the state of the file that of this process, unless it has one, and return whether it did.
+    """Use the state in the file unless this process has one, and return whether it is used.
 
-    The state is provisional: as soon as the database answers, everything is loaded from there.
+    It is provisional: once the database answers, everything is loaded from there.
     """
     path = _path()
     try:

@@ -1,6 +1,4 @@
-"""What each app compiles from its configuration, all of it at one revision, and how it follows the
-log of changes.
-"""
+"""Tables: what each app compiles from its configuration, all at one revision, and how they follow the change log."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ MAX_SECONDS_FOR_OTHERS = 15.0
 """How long a large change waits for those of other processes. One of them may have been stopped."""
 _SECONDS_BETWEEN_TRIES = 0.02
 MANY = 200
-"""Of more changes than this, no request waits until they are applied."""
+"""No request waits until more changes than this are applied."""
 
 _CHANGES_AT_ONCE = 100
 _MAX_SECONDS_BUSY, _PAUSE = 0.002, 0.0005
-"""For how many seconds a follower computes without a pause, and how long a pause is."""
+"""The seconds that a follower computes without a pause, and the seconds of a pause."""
 
 State = TypeVar("State", bound=Sized)
 
@@ -36,10 +34,9 @@ State = TypeVar("State", bound=Sized)
 class Table(Generic[State]):
     """One app's compiled configuration, which depends on changes of some kinds.
 
-    `state` is immutable by convention: `apply` returns a new one. It gets all changes of these kinds since the state
-    at once, in order, so that it need not copy the state for each of them. A table that `goes_first` is small, and
-    is applied before the others: requests that write wait for these tables alone. `dump` returns a state as entries of
-    JSON, from which `restore` makes it again.
+    `state` is immutable by convention: `apply` returns a new one. It gets all new changes of these kinds together and
+    in order, so that it copies the state only once. A table that `goes_first` is small and applied before the others,
+    because requests that write wait only for such tables. `dump` returns a state as entries of JSON for `restore`.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class Table(Generic[State]):
 
 
 class Lateness(Enum):
-    """Why the state is older than the log of changes, as far as this process knows."""
+    """Why the state may be older than the change log."""
 
     NONE = auto()
     LARGE_CHANGE = auto()
@@ -134,9 +131,7 @@ class Snapshot:
         return None if self._newest is None else self._newest[0]
 
     def load_missing(self, table: Table[Any]) -> None:
-        """Load a table that is used before all of them are. Raises DomainError `unavailable` if the follower has not
-        been able to.
-        """
+        """Load a table that is used before the others. Raises DomainError `unavailable` if that is up to a follower."""
         if self.is_followed:
             message = "This server has not read its configuration yet; send the same request again later."
             raise DomainError(ErrorCode.UNAVAILABLE, message)
@@ -147,10 +142,10 @@ class Snapshot:
             table.load()
 
     def is_newest(self) -> bool:
-        """Return whether the log has nothing newer than this state.
+        """Return whether the change log has nothing newer than this state.
 
-        If the log does not have the newest change of this state, another log has replaced it, for example in a restore
-        of the database. Everything must then be loaded again.
+        If the log lacks the newest change of this state, the database was replaced, for example by a backup. Then
+        everything must be loaded again.
         """
         now, newest = time.monotonic(), _newest_change()
         if newest == self._newest and not self.must_load:
@@ -187,7 +182,7 @@ class Snapshot:
 
     @contextmanager
     def _large_change(self, announce: Callable[[], None]) -> Iterator[None]:
-        """Keep the tables that go first the newest in this block, in which the others take their time."""
+        """Keep the tables that go first up to date in this block, while the others are loaded or changed."""
         announce()
         self.seen_first = None
         self._load_first()
@@ -212,8 +207,9 @@ class Snapshot:
             table.put(state)
 
     def adopt(self, newest: tuple[int, datetime | None], states: States, known_at: float) -> bool:
-        """Take states that were last known to be the newest at this moment, unless the tables are loaded, and return
-        whether they were taken. Everything is loaded again as soon as the database answers.
+        """Use these states unless tables are loaded already, and return whether they are used.
+
+        `known_at` is when they were last known to be the newest. Everything is loaded again once the database answers.
         """
         with self.lock:
             if self._newest is not None:
@@ -272,9 +268,7 @@ def revision() -> int:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Pause the collector. Nothing that is loaded is garbage, and searching would take longer than
-    loading.
-    """
+    """Pause the garbage collector. What is loaded is not garbage, and a search would take longer than loading."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -304,12 +298,12 @@ _pace = _Pace()
 
 
 def start_yielding_cpu() -> None:
-    """Make this thread leave the processor to others every few milliseconds, wherever it calls `yield_cpu`."""
+    """Let `yield_cpu` pause this thread every few milliseconds from now on, so that other threads run."""
     _pace.pauses_at = 0.0
 
 
 def yield_cpu() -> None:
-    """Pause if this thread must give way to requests, and has computed for long. Call it in each step of long work."""
+    """Pause if this thread has called `start_yielding_cpu` and computed for long. Call it in each step of long work."""
     if time.monotonic() >= _pace.pauses_at:
         time.sleep(_PAUSE)
         _pace.between()
@@ -318,7 +312,10 @@ def yield_cpu() -> None:
 
 @contextmanager
 def one_process_at_a_time(while_waiting: Callable[[], None]) -> Iterator[None]:
-    """Wait until no other process has its turn, and hold it in this block. The end of a process ends its turn."""
+    """Let one process of this host at a time apply a large change, so that requests still find a processor.
+
+    A process that ends releases the lock.
+    """
     with file_lock(settings.RUNTIME_DIR / "turn.lock", is_needed=False) as try_to_lock:
         deadline = time.monotonic() + MAX_SECONDS_FOR_OTHERS
         while not try_to_lock() and time.monotonic() < deadline:
