@@ -1,3 +1,4 @@
-"""The project: settings, environments, API keys, the change log and the plumbing of the API. It
-does not import any app.
+"""The project: settings, environments, API keys, the change log, and what all APIs and admin pages share.
+
+It imports no app.
 """

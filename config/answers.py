@@ -1,7 +1,6 @@
-"""The structs that answers consist of. Their fields are annotated with descriptions and limits.
-This module is pure.
+"""The base of structs for answers of the API, and annotations of their fields. This module is pure.
 
-`config.api.structs` makes the OpenAPI components of them, and shows how an answer is written.
+`config.api.structs` makes OpenAPI components of them, and has an example.
 """
 
 from __future__ import annotations
@@ -43,11 +42,10 @@ class Answer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, source: Any, **others: Any) -> Self:
-        """Return the answer with these properties, and those that the source has as attributes of
-        the same names.
+        """Return an answer with these properties, and with attributes of the source that have the names of fields.
 
-        Objects become the answers that the fields name, moments become texts, and a property that
-        may be left out is left out if its value is None or an empty sequence.
+        Objects become answers of the types of the fields, and datetimes become strings. An optional property is left
+        out if its value is None or an empty sequence.
         """
         names = [name for name in cls.__struct_fields__ if name not in others and hasattr(source, name)]
         values = {name: getattr(source, name) for name in names} | others
@@ -76,7 +74,6 @@ def _filled(value: Any, kind: type[Answer] | None) -> Any:
 
 @cache
 def _kinds(struct: type[Answer]) -> dict[str, type[Answer]]:
-    """Return the answers that the fields hold, alone or in lists."""
     kinds = ((name, next(_answers_in(hint), None)) for name, hint in get_type_hints(struct).items())
     return {name: kind for name, kind in kinds if kind is not None}
 
@@ -99,17 +96,14 @@ def reference(name: str) -> dict[str, Any]:
 
 
 def described(description: str) -> Meta:
-    """Return the annotation that describes a property."""
     return Meta(description=description)
 
 
 def one_of(values: Iterable[str]) -> Meta:
-    """Return the annotation of a text that is one of these."""
+    """Return the annotation of a string that is one of these."""
     return Meta(extra_json_schema={"enum": [str(value) for value in values]})
 
 
 def shaped(schema: dict[str, Any]) -> Meta:
-    """Return the annotation of a value whose schema is known already; use it with `Any`,
-    `list[Any]` and the like.
-    """
+    """Return the annotation of a value with this schema. Use it with types such as `Any` and `list[Any]`."""
     return Meta(extra_json_schema=schema)

@@ -42,7 +42,7 @@ def check_threads(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_timeouts(**_: Any) -> list[CheckMessage]:
-    """Without a limit, threads could be held up for ever; and of a limit of 0, most requests would be too late."""
+    """Without limits, threads could be blocked for ever. With a limit of 0, most requests would be too late."""
     of_database = ("DATABASE_TIMEOUT", "DATABASE_LONG_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT")
     wrong = [name for name in ("BODY_TIMEOUT", *of_database) if not 1 <= getattr(settings, name) <= _MAX_SECONDS]
     return [Error(f"{name} must be 1 to {_MAX_SECONDS:,} (in seconds).", id="halyard.E006") for name in wrong]
@@ -50,7 +50,7 @@ def check_timeouts(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_database_options(**_: Any) -> list[CheckMessage]:
-    """Options stand after `?` in an address. The driver would refuse them only when it connects."""
+    """Check the options after `?` in an address, which the driver refuses only when it connects."""
     if "postgresql" not in settings.DATABASES["default"]["ENGINE"]:
         return []
     from psycopg.pq import Conninfo  # noqa: PLC0415 (only for PostgreSQL)
@@ -135,7 +135,7 @@ def _is_address(url: str) -> bool:
 
 @register(Tags.security)
 def check_allowed_hosts(**_: Any) -> list[CheckMessage]:
-    """Such a name equals no `Host`, so every request would be refused."""
+    """Names with a scheme, port or path match no `Host` header, so every request would be refused."""
     wrong = [name for name in settings.ALLOWED_HOSTS if not _HOST.fullmatch(name)]
     message = (
         "ALLOWED_HOSTS must list names without a scheme, a port or a path, such as flags.example.com, and not {!r}."

@@ -1,4 +1,4 @@
-"""Cells of CSV files. A text that a spreadsheet would compute as a formula gets an apostrophe before."""
+"""Cells of CSV files. Text that a spreadsheet would take for a formula gets an apostrophe in front."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _escaped = re.compile(r"'+[=+\-@\t\r]")
 
 
 def escape(value: Any) -> Any:
-    """Return a value that no spreadsheet computes. Numbers stay as they are, also as text."""
+    """Return a value that no spreadsheet takes for a formula. Numbers do not change, also as strings."""
     if not isinstance(value, str) or not _escapable.match(value) or _number.fullmatch(value):
         return value
     return f"'{value}"
 
 
 def unescape(text: str) -> str:
-    """Return the text that `escape` got, so that an export can be imported."""
+    """Undo `escape`, so that an export can be imported."""
     return text[1:] if text[:1] == "'" and _escaped.match(text) else text

@@ -11,9 +11,7 @@ Document = dict[str, Any]
 
 
 class StoredJSONDecoder(json.JSONDecoder):
-    """Reads JSON columns: PostgreSQL returns 1e20 as a long integer, which a JSON response could
-    not contain.
-    """
+    """Decodes JSON columns. PostgreSQL returns 1e20 as a long integer, which a JSON response cannot have."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "parse_int": _parse_stored_int})
@@ -25,9 +23,7 @@ def _parse_stored_int(digits: str) -> int | float:
 
 
 def is_same(first: object, second: object) -> bool:
-    """Return whether two JSON values are equal: `1` is `1.0` but not `true`, and the order of names
-    is ignored.
-    """
+    """Return whether two JSON values are equal. `1` equals `1.0` but not `true`, and names may have any order."""
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, Mapping) and isinstance(second, Mapping):
@@ -38,12 +34,12 @@ def is_same(first: object, second: object) -> bool:
 
 
 def is_identical(first: object, second: object) -> bool:
-    """Return whether two JSON values are the same and every number is written alike: `1` is not `1.0`."""
+    """Return whether two JSON values are equal and their numbers are written alike: `1` differs from `1.0`."""
     return is_same(first, second) and json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
 def surplus(elements: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Return the elements that are not among the others, in order. Each of the others stands for one element."""
+    """Return the elements that are not in `others`, in order. Each of the others cancels one equal element."""
     unmatched = Counter((type(other) is bool, other) for other in others)  # 1 equals True in Python
     found = []
     for element in elements:

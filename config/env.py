@@ -1,6 +1,4 @@
-"""Reading settings from environment variables by their types. An invalid value fails with one line
-that names it.
-"""
+"""Reading settings from environment variables by type. An invalid value fails with one line that names it."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _LINE = re.compile(r"\s*(#|$)|(export )?\w+=", re.ASCII)
 
 
 class Env(environ.Env):
-    """The environment. Each method raises ImproperlyConfigured if the value does not have its type."""
+    """The environment. Each method raises ImproperlyConfigured if the value has another type."""
 
     BOOLEAN_FALSE_STRINGS = ("false", "off", "n", "no", "0", "")
     POSTGRESQL = ("postgres", "postgresql")
@@ -83,7 +81,7 @@ class Env(environ.Env):
         return prefix
 
     def folder(self, var: str, default: str) -> Path:
-        """Return a folder in which this process can write. It is made if need be, for its owner alone."""
+        """Return a folder that this process can write to. A missing one is created, for its owner only."""
         path = Path(self.str(var, default=default) or default)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ class ErrorCode(StrEnum):
 
 
 class ExplainedEnum(StrEnum):
-    """A base of enumerations whose members have a sentence for people, `meaning`."""
+    """An enumeration whose members have a sentence for people, `meaning`."""
 
     meaning: str
 
@@ -148,7 +148,7 @@ class ValidationFailed(DomainError):
 
 @contextmanager
 def reported_at(field: str) -> Iterator[None]:
-    """Report every invalid field at this one, where the caller sent only this one and the others follow from it."""
+    """Report all invalid fields at this one, because the caller sent only this field and the others follow from it."""
     try:
         yield
     except ValidationFailed as error:

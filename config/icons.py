@@ -1,4 +1,4 @@
-"""Icons are ligatures of a font: the text `flag` in an element of its own. Screen readers would read it out."""
+"""Hides icons from screen readers. An icon is a ligature of a font, such as the text `flag`, which they would read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ICON = re.compile(
 
 
 class Loader(app_directories.Loader):
-    """Loads all templates, those of the theme too, and hides their icons from screen readers.
+    """Loads all templates, also those of the theme, and hides their icons from screen readers.
 
     An icon that says something has `role="img"` and a label.
     """
@@ -33,7 +33,7 @@ class Loader(app_directories.Loader):
 
 
 class FormRenderer(DjangoTemplates):
-    """Renders fields of forms as Django's own does, from templates that are loaded as those of pages are."""
+    """Renders form fields as Django does, from templates that come through `Loader`."""
 
     @cached_property
     def engine(self) -> Any:

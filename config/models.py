@@ -18,7 +18,7 @@ from config.slugs import KEY_LENGTH, KEY_PATTERN, REASON_LENGTH
 
 
 class ReasonSetting(models.TextChoices):
-    """Whether the admin asks why something changes in an environment. The API takes changes without a reason."""
+    """Whether the admin asks for the reason of a change in an environment. The API never requires one."""
 
     NONE = "none", "Not asked"
     OPTIONAL = "optional", "Optional"
@@ -31,9 +31,7 @@ class EnvironmentQuerySet(models.QuerySet["Environment"]):
 
 
 class Environment(models.Model):
-    """A separate world: flag states, experiments, exposures and events of one environment are
-    invisible in others.
-    """
+    """Flag states, experiments, exposures and events of one environment are invisible in the others."""
 
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     name = models.CharField(max_length=200)
@@ -67,7 +65,7 @@ class Environment(models.Model):
 
     @property
     def etag(self) -> str:
-        """The version of what can change, as a digest: the row has no number of its last change."""
+        """A digest of what can change, because the row does not store the revision of its last change."""
         properties = (self.name, self.is_default, self.protected, str(self.change_reason))
         return f'"{sha256(repr(properties).encode()).hexdigest()[:16]}"'
 
@@ -123,15 +121,15 @@ class Source(models.TextChoices):
 
 
 KINDS = ("api_key", "environment", "experiment", "flag", "group", "kill_switch", "metric", "segment", "user", "webhook")
-"""The kinds of objects whose changes the log has."""
+"""The kinds of objects in the change log."""
 
 SEGMENT = "segment"
 SEGMENT_MEMBERS = "segment_members"
-"""The kind of a change that only holds which users came into a segment (`after`), and which left it (`before`)."""
+"""Changes of this kind have only the users who were added to a segment (`after`) or removed from it (`before`)."""
 
 
 def kinds_of(kind: str) -> tuple[str, ...]:
-    """Return the kinds of changes in which an object of a kind may change."""
+    """Return the kinds of the changes of an object of this kind."""
     return (SEGMENT, SEGMENT_MEMBERS) if kind == SEGMENT else (kind,)
 
 
@@ -140,7 +138,7 @@ class ChangeQuerySet(models.QuerySet["Change"]):
         return self.filter(revision__gt=revision).order_by("revision")
 
     def with_time_of(self, revision: int) -> ChangeQuerySet:
-        """Add `known_at` to each change: when the change of this revision was made, or None if the log lacks it."""
+        """Annotate changes with `known_at`: the time of the change with this revision, or None if the log lacks it."""
         known = Change.objects.filter(revision=revision).values("at")
         return self.annotate(known_at=models.Subquery(known))
 
@@ -148,11 +146,11 @@ class ChangeQuerySet(models.QuerySet["Change"]):
         return self.filter(kind__in=kinds_of(kind), object_id=str(object_id)).order_by("-revision")
 
     def of_key(self, kind: str, key: str) -> ChangeQuerySet:
-        """Return the changes of every object that ever had this key, newest first: a key may be used again."""
+        """Return the changes of all objects that ever had this key, newest first. A key may be used again."""
         return self.filter(kind__in=kinds_of(kind), key=key).order_by("-revision")
 
     def of_write(self, change: Change) -> ChangeQuerySet:
-        """Return the changes that one write made, in the order of their revisions: this one, and those beside it."""
+        """Return all changes of the write that made this one, in the order of their revisions."""
         if change.write is None:
             return self.filter(revision=change.revision)
         return self.filter(at=change.at, write=change.write).order_by("revision")  # there is an index on the time
@@ -166,9 +164,7 @@ class ChangeQuerySet(models.QuerySet["Change"]):
 
 
 class Change(models.Model):
-    """One write of configuration. The rows are the history; the newest revision is the version of
-    the system.
-    """
+    """A change of one object. The rows are the history, and the newest revision is the version of the system."""
 
     revision = models.BigIntegerField(primary_key=True)
     at = models.DateTimeField(db_index=True)
@@ -182,11 +178,10 @@ class Change(models.Model):
     before: models.JSONField[Document | None, Any] = models.JSONField(decoder=StoredJSONDecoder, null=True)
     after: models.JSONField[Document | None, Any] = models.JSONField(decoder=StoredJSONDecoder, null=True)
     write = models.BigIntegerField(null=True)
-    """The first revision of the write that made this change, such as one that switched many flags. Changes from before
-    this was stored have None."""
+    """The first revision of the write that made this change. A write may switch many flags. Old rows have None."""
 
     request = models.CharField(max_length=100, null=True)  # noqa: DJ001 (so that adding it rewrites no table)
-    """The id of the request that made this change, as its answer and the log of the server have it."""
+    """The id of the request that made this change, as in its response and in the log of the server."""
 
     objects = ChangeQuerySet.as_manager()
 
@@ -255,7 +250,7 @@ class Epoch(models.Model):
 
 
 class WebhookFormat(models.TextChoices):
-    """What reads the bodies of a webhook."""
+    """Who reads the bodies of a webhook."""
 
     PLAIN = "plain", "JSON, for programs"
     SLACK = "slack", "Slack"
@@ -278,9 +273,9 @@ class Webhook(models.Model):
     secret = models.CharField(max_length=100, editable=False)
     previous_secret = models.CharField(max_length=100, blank=True, default="", editable=False)
     previous_until = models.DateTimeField(null=True, editable=False)
-    """Until when messages also have a signature by the secret before."""
+    """Until when messages also have a signature by the previous secret."""
     revision = models.BigIntegerField(editable=False)
-    """The last revision of the change log that was looked at: later changes have no message yet."""
+    """The last revision of the change log that was read. Later changes have no message yet."""
     paused_at = models.DateTimeField(null=True, editable=False)
     failing_since = models.DateTimeField(null=True, editable=False)
     """When the first attempt failed after the last one that succeeded."""
@@ -310,8 +305,8 @@ class DeliveryState(models.TextChoices):
 class Delivery(models.Model):
     """A message to a webhook: about the write whose first change has this `revision`, or a test without one.
 
-    While it waits, `due_at` is the time of the next attempt. A process that makes an attempt moves it on, so that no
-    other process does. `attempts` are the latest ones.
+    `due_at` is the time of the next attempt. A process that makes an attempt moves it into the future, so that no other
+    process sends the message. `attempts` has only the latest ones.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -1,4 +1,4 @@
-"""The form and the lengths of the keys, names, descriptions and reasons that clients choose."""
+"""The formats and maximum lengths of keys, names, descriptions and reasons that clients choose."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_key(key: str, field: str = "key") -> list[Detail]:
 
 
 def check_name(name: str, advice: str) -> list[Detail]:
-    """Return what is wrong with a name that people read: one detail, or none. `advice` says what to name."""
+    """Return what is wrong with a name for people: one detail, or none. `advice` says what to write."""
     if not name.strip():
         return [Detail("name", DetailCode.REQUIRED, f"Must not be empty; {advice}.")]
     if len(name) > NAME_LENGTH:

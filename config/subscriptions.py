@@ -1,6 +1,4 @@
-"""Registers the system checks, examinations and periodic tasks of the project, and creates the environments of a
-new database.
-"""
+"""Registers system checks, examinations and periodic tasks, and creates the environments of a new database."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ worker_starts.connect(sender.start_in_first_worker, dispatch_uid="config.webhook
 
 @receiver(pre_migrate, dispatch_uid="config.timeouts")
 def allow_long_migrations(**_: Any) -> None:
-    """Let migrations take as long as they need. The operator who starts them watches them."""
+    """Let migrations take as long as they need, because an operator watches them."""
     limit_process(UNLIMITED)
 
 

@@ -1,4 +1,4 @@
-"""Timestamps of the API, in ISO 8601: it writes them in UTC, and reads any offset."""
+"""Timestamps of the API in ISO 8601. They are written in UTC and read with any offset."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def parse_timestamp(text: str, *, end_of_day: bool = False) -> datetime:
 
 
 def floor_to_second(moment: datetime) -> datetime:
-    """Return the time without its fraction of a second, because clients send whole seconds."""
+    """Drop the fraction of a second, because clients send whole seconds."""
     return moment.replace(microsecond=0)

@@ -38,7 +38,7 @@ _SYNCHRONISE = "Synchronise the clocks of all hosts by NTP, for example with chr
 
 
 def examine_database(_: Options) -> Iterator[Finding]:
-    """Yield whether the database answers, has the schema of this version, and keeps what it acknowledges."""
+    """Check that the database answers, has the schema of this version, and keeps what it acknowledges."""
     try:
         connection.ensure_connection()
     except Error as problem:
@@ -85,7 +85,7 @@ def _examine_sqlite() -> Iterator[Finding]:
 
 
 def examine_clock(_: Options) -> Iterator[Finding]:
-    """Yield whether the clocks of this host, of the database and of the hosts that made changes agree."""
+    """Check that the clocks of this host, of the database and of the hosts that made changes agree."""
     agree = True
     if connection.vendor == "postgresql":
         before = timezone.now()
@@ -114,7 +114,7 @@ _LEVELS = "SELECT DISTINCT result FROM run_command_on_workers('SHOW wal_level')"
 
 
 def examine_distribution(_: Options) -> Iterator[Finding]:
-    """Yield how the tables are spread over workers, if they are."""
+    """Check how tables are spread over the workers of Citus, if they are."""
     if engine() is not Engine.CITUS:
         yield ok("All tables are on one server.")
         return
@@ -149,7 +149,7 @@ _READ_INSTEAD = "Lists and exports are read from the primary meanwhile."
 
 
 def examine_replica(_: Options) -> Iterator[Finding]:
-    """Yield whether the standby at REPLICA_URL can be read instead of the primary. Without one, nothing is said."""
+    """Check that the standby at REPLICA_URL, if there is one, can be read instead of the primary."""
     if not has_replica():
         return
     try:

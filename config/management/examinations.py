@@ -1,4 +1,4 @@
-"""The examinations, which each app registers at the start, and what they find."""
+"""The examinations of the doctor, which apps register when they start, and their findings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from config.database.schema import SchemaIsBehind, require_schema
 
 
 class Level(Enum):
-    """How bad it is."""
-
     OK = "ok"
     WARNING = "warning"
     ERROR = "error"
@@ -21,7 +19,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was looked at, in words without secrets. `remedy` says what to do."""
+    """The result of looking at one thing, in words without secrets. `remedy` says what to do."""
 
     level: Level
     words: str
@@ -30,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the operator asks about. `url` is the public address of the service, to ask through its proxy."""
+    """`url` is the public address of the service, to send requests through its proxy."""
 
     url: str | None = None
 
@@ -60,13 +58,13 @@ _examinations: dict[str, _Examination] = {}
 
 
 def register(subject: str, examine: Examine, *, needs_schema: bool = False) -> None:
-    """Add an examination. One that reads tables is left out if the database is away, or lacks migrations."""
+    """Add an examination. With `needs_schema`, it is skipped if the database is away or lacks migrations."""
     assert subject not in _examinations, subject  # noqa: S101 (two must not share a name)
     _examinations[subject] = _Examination(examine, needs_schema)
 
 
 def examine_all(options: Options) -> Iterator[tuple[str, Finding]]:
-    """Yield what each examination finds, with its subject."""
+    """Yield the findings of all examinations, each with its subject."""
     has_schema = _has_schema()
     for subject, examination in _examinations.items():
         if has_schema or not examination.needs_schema:

@@ -23,7 +23,7 @@ _OTHERS = 0o077
 
 
 def examine_settings(_: Options) -> Iterator[Finding]:
-    """Yield what the system checks of Django and of the service say, with those for deployment unless DEBUG is on."""
+    """Run the system checks of Django and of the service, with those for deployment unless DEBUG is on."""
     messages = [
         message
         for message in run_checks(include_deployment_checks=not settings.DEBUG)
@@ -42,7 +42,7 @@ def examine_settings(_: Options) -> Iterator[Finding]:
 
 
 def examine_disk(_: Options) -> Iterator[Finding]:
-    """Yield how much room the folders have that the service writes to, and whether others can read them."""
+    """Check the free space of the folders that the service writes to, and that others cannot read them."""
     folders = {"RUNTIME_DIR": settings.RUNTIME_DIR}
     if connection.vendor == "sqlite" and not connection.is_in_memory_db():  # type: ignore[attr-defined]  # of SQLite
         folders["the folder of the database"] = Path(connection.settings_dict["NAME"]).parent
@@ -78,7 +78,7 @@ class _Answer(NamedTuple):
 
 
 def examine_proxy(options: Options) -> Iterator[Finding]:
-    """Yield whether the proxy passes on what the service needs. Only with `--url` is it asked."""
+    """Check that the proxy passes on what the service needs. Requests are sent only with `--url`."""
     if not settings.DEBUG and not getattr(settings, "SECURE_PROXY_SSL_HEADER", None):
         yield error(
             "SECURE_PROXY_SSL_HEADER is not set, so every request is redirected to HTTPS for ever.",
@@ -120,7 +120,7 @@ def _ask_through(url: str) -> Iterator[Finding]:
 
 
 def _forge(url: str) -> Iterator[Finding]:
-    """Say of a client's own connection what is not true. The service must not believe it, whatever its spelling."""
+    """Send forged headers about the connection. The proxy must not pass them on, whatever their spelling."""
     name = _name_of_header()
     if _believes(url, {name: "http"}):
         yield error(
@@ -142,7 +142,7 @@ def _believes(url: str, headers: Mapping[str, str]) -> bool:
 
 
 def examine_streams(_: Options) -> Iterator[Finding]:
-    """Yield whether clients can read event streams at STREAM_URL."""
+    """Check that clients can read event streams at STREAM_URL."""
     if not settings.STREAM_URL:
         if not settings.DEBUG:
             yield warning(
@@ -167,7 +167,7 @@ def _name_of_header() -> str:
 
 
 def _ask(url: str, path: str, headers: Mapping[str, str] | None = None) -> _Answer | str:
-    """Return the answer to a GET, or the reason why it failed. Redirects are not followed."""
+    """Return the answer to a GET, or why it failed. Redirects are not followed."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -1,6 +1,4 @@
-"""Periodic tasks: each app registers its own at the start, and `manage.py maintain` runs all of
-them once.
-"""
+"""Periodic tasks. Apps register them when they start, and `manage.py maintain` runs all of them once."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ from config.database.outages import is_outage
 logger = logging.getLogger(__name__)
 
 Work = Callable[[datetime], str]
-"""Takes the current time, does the work that is due, and returns a report of it.
+"""Gets the current time, does what is due, and returns a report.
 
-It commits its own short transactions, so that after an interruption it only needs to run again.
+A task commits short transactions, so that it only needs to run again after an interruption.
 """
 
 tasks: dict[str, Work] = {}
@@ -35,7 +33,7 @@ class Report:
 
 
 def register(name: str, work: Work) -> None:
-    """Add a task, which one process at a time runs, after the tasks that were registered before."""
+    """Add a task. Tasks run in the order in which they were registered, each in one process at a time."""
     assert tasks.setdefault(name, work) is work, name  # noqa: S101 (two tasks must not share a name)
 
 

@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_TRIES = 1.0
 
 
 def migrate(out: OutputWrapper, *, verbosity: int = 1) -> int:
-    """Apply the migrations that are missing, or wait until another process has. Return how many this one applied."""
+    """Apply missing migrations, or wait until another process has. Return how many this process applied."""
     has_said_so = False
     while True:
         with advisory_lock("migrate") as is_ours:

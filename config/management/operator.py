@@ -26,14 +26,10 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 
 class OperatorCommand(BaseCommand):
-    """A command that makes domain calls. It prints a DomainError as one line on stderr, as the API
-    words it.
-    """
+    """A command that calls the domain. It prints the message of a DomainError as one line on stderr."""
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Run as a program, which ends silently when the reader of its output, such as `head`,
-        closes the pipe.
-        """
+        """End silently when the reader of the output, such as `head`, closes the pipe."""
         try:
             super().run_from_argv(argv)
             sys.stdout.flush()
@@ -53,9 +49,7 @@ class OperatorCommand(BaseCommand):
 
 
 def actor() -> Actor:
-    """Return the user of the operating system as the actor. In a container, the user may have no
-    name.
-    """
+    """Return the user of the operating system as the actor. In a container, a user may have no name."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -79,7 +73,7 @@ def _reason(argument: str) -> str:
 
 
 def parse_time(argument: str) -> datetime:
-    """Read an argument that is a time or a day, in UTC unless it has an offset."""
+    """Parse an argument that is a time or a day, in UTC unless it has an offset."""
     try:
         return parse_timestamp(argument)
     except ValueError:
@@ -106,7 +100,7 @@ class _Revoke(Protocol):
 
 
 class RevokeCommand(OperatorCommand):
-    """Revokes a row of `model`, which `listing` lists, and says since when it is revoked."""
+    """Revokes a row of `model`. `listing` is the command that lists the rows."""
 
     model: ClassVar[type[Model]]
     listing: ClassVar[str]
@@ -125,10 +119,7 @@ class RevokeCommand(OperatorCommand):
 
 
 def find_by_id_or_prefix(model: type[M], id_or_prefix: str, listing: str) -> M:
-    """Return the row with this id or prefix. Raises CommandError, unless there is exactly one.
-
-    The message names `listing`, the command that lists all rows.
-    """
+    """Return the row with this id or prefix. Raises CommandError unless there is exactly one."""
     condition = Q(prefix=id_or_prefix)
     with suppress(ValueError):  # not an id, but perhaps a prefix
         condition |= Q(pk=UUID(id_or_prefix))

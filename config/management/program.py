@@ -1,4 +1,4 @@
-"""Running a command as a program: what an operator can cause ends it with a line that says what to do."""
+"""Running a command as a program. Errors that an operator can cause end it with a line that says what to do."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OF_THE_SYSTEM = (
     *(errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS),
     *(errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR),
 )
-"""Errors of files that are no defect of a command: no right to a file, no room on a disk, or a path that is none."""
+"""Errors of files that are not defects: missing permissions, a full disk, or an invalid path."""
 
 
 _NO_RIGHT = "42501"
-"""PostgreSQL's code for a user who may not do this."""
+"""PostgreSQL's code for a missing permission."""
 _MIGRATES = ("migrate", "serve", "setup")
 
 
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> str | int | None:
 
 @contextmanager
 def _logging_accounts(command: Sequence[str]) -> Iterator[None]:
-    """Log what Django's own commands do to users."""
+    """Add changes of users by Django's own commands to the change log."""
 
     def log(instance: Any, created: bool, **_: object) -> None:
         from config.access.accounts import account_as_json, log_account, log_password  # noqa: PLC0415 (needs models)
@@ -75,7 +75,7 @@ def _logging_accounts(command: Sequence[str]) -> Iterator[None]:
 
 
 def explain(error: Exception, *, needs_schema: bool) -> str | None:
-    """Return what went wrong and what to do, or None if it is a defect."""
+    """Return what went wrong and what to do, or None for a defect."""
     match error:
         case ImproperlyConfigured() | SystemCheckError():
             return str(error)
@@ -87,12 +87,12 @@ def explain(error: Exception, *, needs_schema: bool) -> str | None:
 
 
 def words_of(error: Error) -> str:
-    """Return that the database does not answer, and how it put that. What a driver says has no password in it."""
+    """Return a sentence with the message of the driver, which contains no password."""
     return f"The database does not answer: {first_line(error)}."
 
 
 def _explain_old_schema() -> str | None:
-    """Return which migrations the database lacks, if it does: a statement that failed may need them."""
+    """Return which migrations are missing, if any: a statement that failed may need them."""
     try:
         require_schema()
     except SchemaIsBehind as behind:

@@ -1,6 +1,4 @@
-"""The progress of a long command: a bar on a terminal, and lines now and then where its errors go to a file or a
-pipe.
-"""
+"""The progress of a long command: a bar on a terminal, or else a line every few seconds on stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 @contextmanager
 def show_progress(errors: OutputWrapper, total: int, label: str, unit: str) -> Iterator[Callable[[int], object]]:
-    """Yield a function that gets each step, in units of `total`. Bytes (`B`) are shown in thousands and millions."""
+    """Yield a function to report each step, in units of `total`. With the unit `B`, numbers have prefixes such as k."""
     if not sys.stderr.isatty():
         yield _Lines(errors, total, label).add
         return

@@ -21,7 +21,7 @@ from config.monitoring.request_ids import request_id_of
 from config.monitoring.watching import Answered
 
 _PREFIX_OF_KEYS = "hyd_"
-"""A client may put its key into a path or a request id by mistake. Looking for it costs less than replacing secrets."""
+"""Clients may put a key into a path or a request id by mistake. To look for it is cheaper than to replace secrets."""
 
 _Entry = tuple[float, str, str, int, float, int | None, str, str, str]
 _FIELDS = ("method", "path", "status", "ms", "bytes", "operation", "request", "address")
@@ -36,7 +36,7 @@ class AccessLog:
         self._waiting: deque[_Entry] = deque()
 
     def add(self, answered: Answered) -> None:
-        """Keep a line, which `write` writes. This costs a request next to nothing."""
+        """Keep a line until `write`. This costs a request almost nothing."""
         environ, operation, status, _, size, seconds = answered
         self._waiting.append(
             (
@@ -46,7 +46,6 @@ class AccessLog:
         )  # fmt: skip
 
     def write(self, **_: object) -> None:
-        """Write the lines that wait."""
         lines = [self._write_line(self._waiting.popleft()) for _ in range(len(self._waiting))]
         if lines:
             out, text = self._out or sys.stderr, "".join(lines)
@@ -124,7 +123,7 @@ class _Answer:
 
 
 def _environ_of(scope: Any) -> dict[str, Any]:
-    """Return what a line has of a request, as WSGI calls it. The token is in the query, which is left out."""
+    """Return what a line needs of a request, with the names of WSGI. The query has the token and is left out."""
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
     sent = {name: value.decode("latin-1") for name, value in headers}
     environ = {

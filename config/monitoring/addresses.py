@@ -1,4 +1,4 @@
-"""The addresses of clients. What a proxy says of them counts only if settings trust that proxy."""
+"""The addresses of clients. A header of a proxy counts only if settings trust the proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def parse_address(text: str) -> Address | None:
-    """Return the address that a text is, perhaps with a zone such as `%eth0`, or None if it is not one."""
+    """Parse an address, which may have a zone such as `%eth0`. Return None for any other text."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -24,7 +24,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def address_of(environ: Mapping[str, Any]) -> str:
-    """Return the address of a client: the last in `X-Forwarded-For` that is no trusted proxy's, or the sender's."""
+    """Return the address of a client: the last in `X-Forwarded-For` that is not a trusted proxy, or the sender's."""
     sender: str = environ.get("REMOTE_ADDR", "")
     forwarded = environ.get("HTTP_X_FORWARDED_FOR")
     if forwarded is None:
@@ -61,7 +61,7 @@ def _networks() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
 
 
 def _forget(**_: object) -> None:
-    """Read settings again, which change in tests only."""
+    """Settings change only in tests."""
     is_trusted.cache_clear()
     _forwarded.cache_clear()
     _networks.cache_clear()

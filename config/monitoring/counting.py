@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms of this process. They count on in shared memory once the process has joined it."""
+"""Counters, gauges and histograms of this process. They count in shared memory once the process has joined it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_BEATS = 0.25
 _SECONDS_UNTIL_DEAD = 10.0
 _lock = threading.Lock()
-"""An addition reads and writes, and threads may do it at the same time."""
+"""An addition reads and then writes, so threads must not add at the same time."""
 _beating = threading.Lock()
 
 
 class MetricKind(StrEnum):
-    """How the numbers of several processes become one."""
+    """How the numbers of several processes are combined."""
 
     COUNTER = "counter"
     """Their sum."""
     GAUGE = "gauge"
-    """They stay apart, by process."""
+    """They stay separate for each process."""
     HISTOGRAM = "histogram"
 
 
 class _Process:
-    """What this process counts in, and what it does at every beat."""
+    """The memory of this process, and what it measures at every beat."""
 
     def __init__(self) -> None:
         self.part = Part.of_this_process_alone()
@@ -86,7 +86,6 @@ class Counter(Metric):
     kind = MetricKind.COUNTER
 
     def add(self, amount: float = 1, *labels: str) -> None:
-        """Add an amount for these values of the labels."""
         place = self._place_of(labels)
         if place is not None:
             numbers = process.part.numbers
@@ -100,7 +99,6 @@ class Gauge(Metric):
     kind = MetricKind.GAUGE
 
     def set(self, value: float, *labels: str) -> None:
-        """Set the value of this process for these values of the labels."""
         place = self._place_of(labels)
         if place is not None:
             process.part.numbers[place] = value
@@ -129,7 +127,7 @@ class Histogram(Metric):
 
 
 class Batch:
-    """Numbers that wait to be counted together. To add one takes a tenth of the time that it takes to count it."""
+    """Numbers that are counted together later. To add one takes a tenth of the time of counting it."""
 
     def __init__(self, count: Callable[[Sequence[float]], None]) -> None:
         self._count = count
@@ -147,7 +145,7 @@ metrics: dict[str, Metric] = {}
 
 
 def join(shared: SharedMemory, name: str) -> None:
-    """Count in the part of this process from now on. What was counted there before, by another process, stays."""
+    """Count in shared memory from now on. The counts of the process that had this name before stay."""
     with _lock:
         process.shared, process.name = shared, name
         process.part = shared.part_of(name)
@@ -158,12 +156,12 @@ def join(shared: SharedMemory, name: str) -> None:
 
 
 def measure(function: Callable[[], None]) -> None:
-    """Have a function called at every beat, and before this process answers `/metrics`, to set gauges for example."""
+    """Call a function at every beat and before this process answers `/metrics`, for example to set gauges."""
     process.measuring.append(function)
 
 
 def beat() -> None:
-    """Measure now, and note when that was: the gauges of a process that has stopped doing so are not shown."""
+    """Measure now, and store the time. Gauges of a process that has stopped measuring are not shown."""
     with _beating:
         for function in process.measuring:
             function()
@@ -186,7 +184,7 @@ def _beat_forever() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a process has counted. Gauges of a process that does not answer are not of the present."""
+    """What a process has counted. The gauges of a process that is not alive are outdated."""
 
     process: str
     pid: int

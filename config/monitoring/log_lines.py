@@ -16,7 +16,7 @@ import structlog
 from config.monitoring.request_ids import current_request_id
 
 _MAX_LINES, _WINDOW_SECONDS = 20, 10.0
-"""How many lines of one kind may be written in so many seconds. The next one says how many were left out."""
+"""How many similar lines may be written in how many seconds. The next line says how many were left out."""
 _MAX_KINDS = 1000
 _SECRETS = (
     (re.compile(r"\bhyd_([a-z])_[A-Za-z0-9_-]+"), r"hyd_\1_..."),
@@ -29,7 +29,7 @@ Event = MutableMapping[str, Any]
 
 
 def without_secrets(text: str) -> str:
-    """Return a text in which nothing looks like a key, a token or a password."""
+    """Replace everything that looks like a key, a token or a password."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
@@ -75,7 +75,7 @@ def _render_text(_logger: Any, _method: str, event: Event) -> str:
 
 
 class RateLimitFilter(logging.Filter):
-    """Drops lines that are much like many others of the last seconds, such as those of every request of an outage."""
+    """Drops lines that repeat, such as those of every request during an outage."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,14 +109,14 @@ class _Window:
 
 
 class WithoutRepetition(logging.Filter):
-    """Drops what Django says of answers that the service has logged itself, or that are no failures of its own."""
+    """Drops Django's lines about responses, except for those with a traceback. The service logs the others itself."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return getattr(record, "status_code", 500) >= 500 and bool(record.exc_info)
 
 
 class OutageLog:
-    """The outages of one thing, which `failing` describes while it fails, and `working` when it works again."""
+    """Logs the first failure of each outage, as `failing`, and its end, as `working`, but not each attempt."""
 
     def __init__(self, logger: Logger, *, failing: str, working: str) -> None:
         self._logger = logger
@@ -125,7 +125,7 @@ class OutageLog:
         self._is_out = False
 
     def fail(self, error: Exception, *, is_defect: bool = False) -> None:
-        """Note a failure. That of a defect is logged with its traceback."""
+        """Report a failure. A defect is logged with its traceback."""
         if not self._is_out:
             self._logger.warning(self._failing, error, exc_info=error if is_defect else None)
         self._is_out = True

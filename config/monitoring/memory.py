@@ -1,6 +1,6 @@
-"""The memory in which the processes of a server count: a part for each process, and nobody else writes there.
+"""The memory in which the processes of a server count. Each process writes only to its own part.
 
-A part has places for numbers, and the names of what is counted there, in lines of JSON.
+A part has numbers, and the names of what they count as lines of JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Part:
         return cls(memoryview(bytearray(_BYTES)))
 
     def place_of(self, name: Name, count: int) -> int | None:
-        """Return the first of the places for a name, or None if there is no room. Call it with a lock."""
+        """Return the index of the first number of a name, or None if there is no room. The caller must hold a lock."""
         place = self._places.get(name)
         if place is None:
             line = orjson.dumps([self._next, count, name], option=orjson.OPT_APPEND_NEWLINE)
@@ -71,7 +71,7 @@ class Part:
 
 
 class SharedMemory:
-    """Parts for processes, by what these are called. Child processes that are given it share it."""
+    """The parts of processes by name. Pass it to child processes to share it."""
 
     def __init__(self, processes: Sequence[str]) -> None:
         self.processes = tuple(processes)

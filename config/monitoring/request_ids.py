@@ -1,4 +1,4 @@
-"""The id of each request, which its answer, its log lines and its changes have."""
+"""The id of each request. It is in the response, in log lines and in changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ current = _Current()
 
 
 def request_id_of(environ: dict[str, Any]) -> str:
-    """Return the id that a request brings in its WSGI environment, or a new one, which is kept there."""
+    """Return the id in a WSGI environment: the one that the client sent, or a new one, which is stored there."""
     kept: str | None = environ.get(_KEPT)
     if kept is None:
         sent = environ.get("HTTP_X_REQUEST_ID")

@@ -1,6 +1,6 @@
-"""Sends defects to Sentry: what is logged as an error, without anything of the request but its id.
+"""Sends logged errors to Sentry, with the id of the request but none of its content.
 
-It needs the extra `sentry`, and is on if SENTRY_DSN is set. SENTRY_ENVIRONMENT and SENTRY_RELEASE are read, too.
+It needs the extra `sentry`, and is on if SENTRY_DSN is set. The SDK also reads SENTRY_ENVIRONMENT and SENTRY_RELEASE.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Switching on, in each process of a server, what settings and the environment ask for."""
+"""Starts the access log, traces and Sentry in a process of a server, as settings and the environment say."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 def watch_errors() -> None:
-    """Send errors of this process to Sentry, if it is wanted."""
+    """Send errors of this process to Sentry if SENTRY_DSN is set."""
     if sentry.is_wanted():
         _try(sentry.start, "SENTRY_DSN is set, but errors are not sent", "sentry-sdk")
 
 
 def watch_requests() -> Callable[..., None] | None:
-    """Watch the answers of this process as settings and the environment say. Return what to call now and then."""
+    """Start what watches the answers of this process. Return a function to call regularly, if there is one."""
     watchers.clear()
     if traces.are_wanted():
         _try(lambda: watchers.append(traces.make_watch()), "Traces are wanted, but none is sent", "opentelemetry-sdk")
@@ -33,7 +33,7 @@ def watch_requests() -> Callable[..., None] | None:
 
 
 def make_access_log() -> AccessLog | None:
-    """Return the access log of this process, if settings ask for one."""
+    """Return a new access log, or None if settings switch it off."""
     return AccessLog(settings.LOG_FORMAT) if settings.ACCESS_LOG else None
 
 

@@ -1,6 +1,6 @@
 """Traces by OpenTelemetry: a span for each request, below the one that the client names in `traceparent`.
 
-They need the extra `traces`, and are on if one of OpenTelemetry's own variables names a receiver.
+It needs the extra `traces`, and is on if one of OpenTelemetry's own variables names a receiver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def are_wanted() -> bool:
 
 
 def make_watch(exporter: Any = None) -> Watch:
-    """Return what makes the spans. Raises ImportError without the extra."""
+    """Return a function that makes a span of each answer. Raises ImportError without the extra."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 (optional)
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415

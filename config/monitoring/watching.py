@@ -1,4 +1,4 @@
-"""What watches the answers of this process: the access log and traces. An answer costs nothing more while none does."""
+"""What watches the answers of this process: the access log and traces. Without them, an answer costs nothing more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Answered(NamedTuple):
-    """An answer that is about to be sent. `operation` is what metrics call it."""
+    """An answer that is about to be sent. `operation` is its name in metrics."""
 
     environ: dict[str, Any]
     operation: str

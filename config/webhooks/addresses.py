@@ -1,6 +1,6 @@
-"""Where webhooks may be sent: by HTTPS, to public addresses, and to private ones that settings allow.
+"""Where webhooks may be sent: by HTTPS, to public addresses and to private ones that settings allow.
 
-Otherwise, anyone who may create a webhook could make this server call services that only it can reach.
+Without these limits, anyone who may create a webhook could reach internal services through this server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ URL_LENGTH = 2000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
-"""All that is assigned to hosts on the Internet. Beside it are translations and site-local addresses, for example."""
+"""The addresses of hosts on the Internet. Others are translations and site-local addresses, for example."""
 
 
 class Refused(Exception):
@@ -89,7 +89,7 @@ def _require_allowed(address: Address) -> None:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for, if there is one."""
+    """Return the IPv4 address in an IPv6 address, if there is one."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:

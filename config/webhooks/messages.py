@@ -1,4 +1,4 @@
-"""What a message says: a write with its changes in words, as JSON for programs, or as text for a chat."""
+"""The body of a message: a write with its changes in words, as JSON for programs or as text for a chat."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from config.models import Change, WebhookFormat
 from config.timestamps import format_timestamp
 
 MAX_CHANGES = 50
-"""In one message. Those beyond it are counted."""
+"""In one message. Further changes are only counted."""
 _MAX_CHANGES_IN_CHAT, _MAX_LINES_IN_CHAT = 10, 8
 _MAX_LINE_LENGTH_IN_CHAT = 200
 _MAX_BYTES_IN_TEAMS = 12_000
-"""A workflow answers with success to more than 28 KB, and posts nothing. Teams counts its own form, which is longer."""
+"""Teams accepts more than 28 KB but posts nothing. It counts bytes of its own format, which is longer."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ def render(message: Message, form: str) -> str:
 
 
 def render_test(form: str, name: str, now: datetime) -> str:
-    """Return the body of a message that only shows that messages arrive."""
+    """Return the body of a test message."""
     text = f"This is a test of the webhook {name}. Nothing was changed."
     if form == WebhookFormat.PLAIN:
         return _as_json(_envelope("test", now, {"message": text}))
@@ -115,13 +115,13 @@ def _name(described: DescribedChange) -> str:
 
 
 def _slack(lines: Sequence[str]) -> str:
-    """Slack reads these three characters as its own marks. Without `mrkdwn`, all others are text."""
+    """Escape the three characters that Slack always interprets. `mrkdwn` switches off all others."""
     text = "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _as_json({"text": text, "mrkdwn": False})
 
 
 def _teams(lines: Sequence[str]) -> str:
-    """Return an adaptive card, which workflows of Teams post. Runs of text show marks of Markdown as they are."""
+    """Return an adaptive card for workflows of Teams. A `TextRun` shows Markdown as it is."""
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -137,9 +137,7 @@ def _block(line: str) -> Mapping[str, Any]:
 
 
 def _fitting(lines: Sequence[str]) -> Sequence[str]:
-    """Leave out as many lines as necessary, but not the last two, which may be the number of other changes and the
-    reason.
-    """
+    """Leave out lines until the rest fits, but keep the last two: the number of other changes, and the reason."""
     first, last = [*lines[:-2]], lines[-2:]
     room = _MAX_BYTES_IN_TEAMS - sum(map(_bytes_in_teams, last))
     ends = list(accumulate(map(_bytes_in_teams, first)))

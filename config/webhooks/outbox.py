@@ -1,6 +1,6 @@
-"""Messages that wait: they are made of the change log, claimed for an attempt, and repeated until they are delivered.
+"""Messages: they are made of the change log, claimed for an attempt to send, and repeated until they are delivered.
 
-Several processes may do this at the same time, on several hosts.
+Several processes and hosts may do this at the same time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from config.webhooks.writes import pause_webhook
 
 KEEP_TRYING = timedelta(days=3)
 LEASE = timedelta(seconds=2 * SECONDS + 10)
-"""How long an attempt may take. If there is no outcome by then, because its process died, another one is made."""
+"""How long an attempt may take. After that its process must have died, and another attempt is made."""
 RETENTION = timedelta(days=30)
 MAX_KEPT = 10_000
-"""Deliveries of one webhook in the log."""
+"""Deliveries that are kept of one webhook."""
 _FIRST_DELAY, _MAX_DELAY = timedelta(seconds=5), timedelta(hours=6)
 _MAX_WRITES_AT_ONCE = 100
 _MAX_ATTEMPTS_KEPT = 30
@@ -42,7 +42,7 @@ _ACTOR = Actor("delivery of webhooks", Source.COMMAND)
 
 
 def queue_changes(now: datetime) -> bool:
-    """Make messages of what has changed, and return whether there is more to do."""
+    """Make messages of new changes, and return whether there is more to do."""
     newest = Change.objects.latest_revision()
     behind = Webhook.objects.filter(paused_at=None, revision__lt=newest)
     return any(_queue(webhook, newest, now) for webhook in behind)
@@ -65,7 +65,7 @@ def _queue(webhook: Webhook, newest: int, now: datetime) -> bool:
 
 
 def _writes(webhook: Webhook, newest: int, now: datetime) -> Iterator[tuple[int, Message]]:
-    """Yield the writes that a webhook is to have, in their order, each with its first revision."""
+    """Yield the writes that a webhook gets, in order, each with its first revision."""
     changes = Change.objects.filter(revision__gt=webhook.revision, revision__lte=newest, at__gt=now - KEEP_TRYING)
     if webhook.kinds:
         changes = changes.filter(kind__in=[stored for kind in webhook.kinds for stored in kinds_of(kind)])
@@ -84,7 +84,7 @@ def _writes(webhook: Webhook, newest: int, now: datetime) -> Iterator[tuple[int,
 
 
 def _tags(change: Change) -> set[str]:
-    """Return the tags that an object had before or has after its change."""
+    """Return the tags of an object before and after its change."""
     return {tag for side in (change.before, change.after) for tag in (side or {}).get("tags", ())}
 
 
@@ -103,7 +103,7 @@ def _to_send(now: datetime) -> dict[str, datetime]:
 
 
 def queue_test(webhook: Webhook, now: datetime) -> Delivery:
-    """Queue a message that only shows that messages arrive."""
+    """Queue a test message."""
     body = render_test(webhook.format, webhook.name, now)
     delivery = Delivery.objects.create(webhook=webhook, summary="test", body=body, **_to_send(now))
     transaction.on_commit(signal_file.signal_change)
@@ -122,7 +122,7 @@ def send_again(delivery: Delivery, now: datetime) -> None:
 
 
 class Attempt(NamedTuple):
-    """A message that this process alone may send until its lease ends, which `claimed_until` also proves later."""
+    """A message that only this process may send until `claimed_until`, which also identifies the claim later."""
 
     delivery: Delivery
     claimed_until: datetime
@@ -132,9 +132,9 @@ class Attempt(NamedTuple):
 
 
 def claim(now: datetime, most: int, in_flight: Mapping[UUID, int], most_each: int) -> list[Attempt]:
-    """Claim messages that are due: at most so many, and at most so many of each webhook.
+    """Claim messages that are due: at most `most`, and at most `most_each` of a webhook.
 
-    `in_flight` has the number of attempts of each webhook that are not over. A webhook that fails gets one at a time.
+    `in_flight` has the number of unfinished attempts of each webhook. A webhook that fails gets one at a time.
     """
     full = [webhook for webhook, number in in_flight.items() if number >= most_each]
     failing = [webhook for webhook in in_flight if webhook not in full]
@@ -176,7 +176,7 @@ def message_id(delivery: Delivery) -> str:
 
 
 def record(attempt: Attempt, outcome: Outcome, now: datetime) -> None:
-    """Record how an attempt ended, unless its lease ended before, so that another process has made one as well."""
+    """Record the outcome of an attempt, unless its claim has expired and another process has claimed the message."""
     delivery = attempt.delivery
     tries = delivery.tries + 1
     values = _after(delivery, outcome, tries, now)
@@ -200,7 +200,7 @@ def record(attempt: Attempt, outcome: Outcome, now: datetime) -> None:
 
 
 def _after(delivery: Delivery, outcome: Outcome, tries: int, now: datetime) -> dict[str, object]:
-    """Return what becomes of a delivery: it is over, or there is another attempt later."""
+    """Return the columns of a delivery after an attempt: its final state, or the time of the next attempt."""
     if outcome.is_success:
         return {"state": DeliveryState.DELIVERED}
     due_at = now + delay(tries, delivery.pk)
@@ -210,16 +210,15 @@ def _after(delivery: Delivery, outcome: Outcome, tries: int, now: datetime) -> d
 
 
 def delay(tries: int, delivery_id: UUID) -> timedelta:
-    """Return how long to wait after so many attempts: thrice as long each time, up to six hours.
+    """Return how long to wait after `tries` attempts: three times as long each time, up to six hours.
 
-    The id makes it up to a fifth longer, so that messages that failed together are not repeated together.
+    The id adds up to a fifth, so that messages that failed together are not repeated together.
     """
     seconds = min(_FIRST_DELAY.total_seconds() * 3 ** min(tries - 1, 20), _MAX_DELAY.total_seconds())
     return timedelta(seconds=seconds * (1 + delivery_id.int % 1000 / 5000))
 
 
 def next_due() -> datetime | None:
-    """Return when the next message is due."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, webhook__paused_at=None)
     due: datetime | None = waiting.aggregate(due=Min("due_at"))["due"]
     return due
@@ -233,7 +232,7 @@ def count_waiting() -> int:
 
 
 def clean(now: datetime) -> str:
-    """Give up messages of paused webhooks that are too old, and delete old deliveries from the log."""
+    """Give up old messages of paused webhooks, and delete old deliveries."""
     late = Delivery.objects.filter(state=DeliveryState.WAITING, give_up_at__lt=now, due_at__lt=now)
     given_up = late.filter(webhook__paused_at__isnull=False).update(state=DeliveryState.FAILED)
     over = Delivery.objects.exclude(state=DeliveryState.WAITING)

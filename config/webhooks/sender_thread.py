@@ -1,7 +1,7 @@
 """The thread that sends messages, in one process of each server. Each attempt has a thread of its own.
 
-It looks when the change log grows, when a message is due, and every few seconds, because another host may have died.
-It alone uses the database, by one connection.
+It looks for work when the change log grows, when a message is due, and every few seconds, because another host may have
+died. Only this thread uses the database, with one connection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def in_thread(function: Callable[[], None]) -> None:
 
 
 class Sender:
-    """Starts attempts, and records how they end. `send` makes one attempt, and `start` calls it in a thread."""
+    """Starts attempts and records their outcomes. `send` makes one attempt, and `start` calls it in a thread."""
 
     def __init__(self, send: Callable[..., Outcome] = send, start: Start = in_thread) -> None:
         self._send = send
@@ -74,7 +74,7 @@ class Sender:
                 time.sleep(_SECONDS_AFTER_A_FAILURE)
 
     def _turn(self) -> None:
-        """Wait for an attempt to end or for a moment, and then look if there is a reason."""
+        """Wait a moment for an attempt to end, and then look for work if there may be some."""
         has_news = self._record_ended(wait=_SECONDS_BETWEEN_SIGNALS)
         signal = signal_file.read()
         if has_news or signal != self._signal or time.monotonic() >= self._look_at:
@@ -82,7 +82,7 @@ class Sender:
             self._signal = signal
 
     def look(self) -> None:
-        """Queue what changed, and begin attempts of what is due."""
+        """Queue messages about changes, and begin attempts to send what is due."""
         while outbox.queue_changes(timezone.now()):
             pass
         while attempts := self._claim():

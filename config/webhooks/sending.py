@@ -33,7 +33,7 @@ GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The status of the answer, or why there was none; and the seconds that it took."""
+    """The status of the answer, or the problem if there was none, and the seconds that the attempt took."""
 
     status: int | None
     problem: str
@@ -45,7 +45,7 @@ class Outcome:
 
 
 def send(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
-    """Send a message. It never raises, and follows no redirects. Answers are not read, only their status."""
+    """Send a message. It never raises, follows no redirects, and reads only the status of the answer."""
     begun = time.monotonic()
     status, problem = None, ""
     try:
@@ -59,7 +59,7 @@ def send(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
 
 
 def _post(parts: SplitResult, body: bytes, headers: Mapping[str, str]) -> int:
-    """Connect to the address that was checked, so that the name cannot get another one in between."""
+    """Connect to the address that was checked, because the name may resolve to another one by then."""
     host, port = host_of(parts), port_of(parts)
     begun, address = time.monotonic(), resolve(host, port)
     if parts.scheme == "https":
@@ -83,7 +83,7 @@ def _post(parts: SplitResult, body: bytes, headers: Mapping[str, str]) -> int:
 
 @contextmanager
 def _cut_off(connection: HTTPConnection, seconds: float) -> Iterator[None]:
-    """End a request after so many seconds. The timeout of a socket begins anew with each byte that it gets."""
+    """End a request after some seconds. The timeout of a socket starts again with each byte."""
     is_late = threading.Event()
 
     def cut() -> None:
@@ -106,7 +106,7 @@ def _cut_off(connection: HTTPConnection, seconds: float) -> Iterator[None]:
 
 @cache
 def _context() -> ssl.SSLContext:
-    """Return what checks certificates, as Python does it. SSL_CERT_FILE names further authorities."""
+    """Return Python's default context. SSL_CERT_FILE can name other authorities."""
     return ssl.create_default_context()
 
 
@@ -117,13 +117,13 @@ def _describe_status(status: int) -> str:
 
 
 def _describe(error: Exception) -> str:
-    """Return words without the URL, which may be a secret."""
+    """Describe an error without the URL, which may be a secret."""
     name = type(_origin(error)).__name__
     return _PROBLEMS.get(name, f"the receiver cannot be reached ({name})")
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Return the error below the errors that urllib3 makes of it."""
+    """Return the error that urllib3 has wrapped."""
     below = error.__cause__ or next((part for part in error.args if isinstance(part, Exception)), None)
     return error if below is None else _origin(below)
 
@@ -148,7 +148,7 @@ def new_secret() -> str:
 
 
 def sign(message_id: str, now: datetime, body: bytes, keys: Iterable[str]) -> Mapping[str, str]:
-    """Return the headers of a message that is sent now, with a signature by each of these secrets."""
+    """Return the headers of a message, with a signature by each of these secrets."""
     timestamp = str(int(now.timestamp()))
     signed = f"{message_id}.{timestamp}.".encode() + body
     return {

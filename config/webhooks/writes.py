@@ -20,9 +20,9 @@ from config.webhooks.sending import new_secret
 
 KIND = "webhook"
 VALUES = ("name", "url", "format", "environments", "kinds", "tags")
-"""What people choose of a webhook: the arguments of `create_webhook` and the changes of `update_webhook`."""
+"""What people choose: the arguments of `create_webhook`, and the `changes` of `update_webhook`."""
 OVERLAP = timedelta(hours=24)
-"""How long messages are also signed with the secret before."""
+"""How long messages are also signed with the previous secret."""
 _MAX_TAGS, _TAG_LENGTH = 20, 50
 
 
@@ -38,7 +38,7 @@ def create_webhook(
     now: datetime,
     reason: str = "",
 ) -> tuple[Webhook, str]:
-    """Create a webhook, which gets the changes from now on, and return it with its secret. Raises ValidationFailed."""
+    """Create a webhook for changes from now on, and return it with its secret. Raises ValidationFailed."""
     filters = {"environments": [*environments], "kinds": [*kinds], "tags": [*tags]}
     values = {"name": name, "url": url, "format": format, **filters}
     _check(values)
@@ -59,7 +59,7 @@ def update_webhook(
     if_match: str | None = None,
     reason: str = "",
 ) -> Webhook:
-    """Change any of the values of `create_webhook`. Messages that wait go to the new URL, as they were written.
+    """Change values of a webhook. Waiting messages keep their text, and go to the new URL.
 
     Raises ValidationFailed, or DomainError `precondition_failed`.
     """
@@ -69,21 +69,21 @@ def update_webhook(
 
 
 def pause_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> Webhook:
-    """Send nothing until `resume_webhook`. A paused webhook stays as it is."""
+    """Send nothing until `resume_webhook`. A webhook that is paused already does not change."""
     with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         return webhook if webhook.paused_at else _save(log, webhook, {"paused_at": log.at})
 
 
 def resume_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> Webhook:
-    """Send again: what waits, and the changes that were made meanwhile, unless they are too old."""
+    """Send messages again, also about changes that were made meanwhile, unless they are too old."""
     with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         return _save(log, webhook, {"paused_at": None, "failing_since": None}) if webhook.paused_at else webhook
 
 
 def rotate_secret(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> tuple[Webhook, str]:
-    """Give a webhook a new secret, and return it. The old one also signs for a day, so that receivers can follow."""
+    """Replace the secret, and return the webhook with it. The old one also signs for a day, so receivers can switch."""
     with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         values = {"previous_secret": webhook.secret, "previous_until": log.at + OVERLAP, "secret": new_secret()}
@@ -92,7 +92,7 @@ def rotate_secret(webhook: Webhook, *, actor: Actor, now: datetime, reason: str 
 
 
 def delete_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str = "") -> None:
-    """Delete a webhook with its deliveries, also those that wait."""
+    """Delete a webhook with all of its deliveries."""
     with writing(actor=actor, now=now, reason=reason) as log:
         webhook = _current(webhook)
         before, webhook_id = webhook_as_json(webhook), webhook.pk
@@ -103,7 +103,7 @@ def delete_webhook(webhook: Webhook, *, actor: Actor, now: datetime, reason: str
 
 
 def webhook_as_json(webhook: Webhook) -> Document:
-    """Return the webhook as the change log keeps it: without secrets, and URLs of chats are secrets, too."""
+    """Return the webhook as the change log has it: without secrets. The URL of a chat is a secret, too."""
     return {
         "id": str(webhook.pk),
         "name": webhook.name,
@@ -118,7 +118,7 @@ def webhook_as_json(webhook: Webhook) -> Document:
 
 
 def describe_url(url: str) -> str:
-    """Return a URL without its path, and a fingerprint that shows whether it is the same."""
+    """Return a URL without its path, with a fingerprint that differs between URLs."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/… ({fingerprint(url)})"
 

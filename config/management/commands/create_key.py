@@ -1,6 +1,4 @@
-"""`manage.py create_key`: create an API key. Only its secret goes to stdout, so that a script can
-read it.
-"""
+"""`manage.py create_key`: create an API key. Only its secret goes to stdout, for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py migrate`: as in Django, and again while a table that must be changed is in use."""
+"""`manage.py migrate`: as in Django, but it tries again while a table that it changes is in use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from psycopg.errors import LockNotAvailable
 from config.database.schema import SchemaWasReplaced, require_migratable
 
 MAX_SECONDS = 600
-"""As long as the longest statements may use a table, by default."""
+"""The longest time that a statement may use a table, by default."""
 SECONDS_BETWEEN_TRIES = 3.0
-"""In that time, requests that have waited behind the migration are served."""
+"""Requests that waited for the migration are served between two tries."""
 
 
 class Command(migrate.Command):

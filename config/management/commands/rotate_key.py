@@ -1,4 +1,4 @@
-"""`manage.py rotate_key`: replace an API key by a new one, while both are valid for some days."""
+"""`manage.py rotate_key`: replace an API key by a new one. Both are valid for some days."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Command(BaseCommand):
         server.run()
 
     def _look_at_database(self, *, applies: bool) -> None:
-        """Refuse a database that lacks migrations. One that does not answer is looked at later, by the workers."""
+        """Refuse a database that lacks migrations. If it does not answer, the workers check it later."""
         try:
             limit_process(settings.DATABASE_TIMEOUT)
             if applies:
