@@ -59,7 +59,7 @@ class Assigner:
     forced: Collection[str]
     flag: str | None
     assign: Callable[[Context], Assigned]
-    document: Document
+    as_json: Document
 
     def assign_by_flag(self, environment: Environment, context: Context) -> Assigned | None:
         """Return the variant of a user. If the experiment drives a flag, the flag decides.
@@ -85,7 +85,7 @@ class Assigner:
     def _assign_by(self, phase: int) -> Callable[[Context], Assigned]:
         if phase == self.phase:
             return self.assign
-        return compile_assignment(assignment_source({**self.document, **self.document["phases"][phase - 1]}))
+        return compile_assignment(assignment_source({**self.as_json, **self.as_json["phases"][phase - 1]}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,13 +347,13 @@ def _compile(experiment: Document) -> Assigner:
         forced=frozenset(experiment.get("forcedVariants", ())),
         flag=(experiment.get("flag") or {}).get("key"),
         assign=compile_assignment(assignment_source(experiment)),
-        document=experiment,
+        as_json=experiment,
     )
 
 
 def _dump(assigners: Assigners) -> Iterator[Document]:
     for (environment_key, _), assigner in assigners.items():
-        yield {"environment": environment_key, "experiment": assigner.document}
+        yield {"environment": environment_key, "experiment": assigner.as_json}
 
 
 def _restore(entries: Sequence[Document]) -> Assigners:

@@ -60,7 +60,7 @@ def attributes_read(environment_key: str) -> Iterator[str]:
     """Yield the attributes that drafts and running experiments read."""
     for (key, _), experiment in assigners.state.items():
         if key == environment_key and experiment.status != Status.STOPPED:
-            yield from attributes_in(experiment.document)
+            yield from attributes_in(experiment.as_json)
 
 
 def variants_of_recent_users(environment: Environment, experiments: Collection[str]) -> Mapping[str, Mapping[str, str]]:
