@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 _ROOT = Path(__file__).resolve().parent.parent
+_TOUR = _ROOT / "templates/guide/code-tour.md"
 _PARTS = tuple(f"{_ROOT / part}/" for part in ("config", "events", "experiments", "flags"))
 
 
@@ -44,3 +46,9 @@ def following() -> Iterator[Trip]:
         yield trip
     finally:
         sys.setprofile(before)
+
+
+def limits_of(section: str) -> list[int]:
+    """Return the numbers of files that a section of the tour of the code allows, in the order of its text."""
+    _, _, rest = _TOUR.read_text().partition(f"\n## {section}\n")
+    return [int(number) for number in re.findall(r"(\d+) files", rest.partition("\n## ")[0])]

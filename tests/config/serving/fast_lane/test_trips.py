@@ -12,9 +12,10 @@ from config.models import Scope
 from tests.config.api.wire import environ_of, own_connection
 from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
 from tests.fast_lane import lane
-from tests.trips import following
+from tests.trips import following, limits_of
 
 pytestmark = pytest.mark.django_db
+BOTH = [(lane, 0), (lane.application, 1)]
 
 
 def files_of(application: Any, path: str, key: str, **body: Any) -> list[str]:
@@ -31,18 +32,18 @@ def files_of(application: Any, path: str, key: str, **body: Any) -> list[str]:
     return trip.files
 
 
-@pytest.mark.parametrize(("application", "most"), [(lane, 18), (lane.application, 26)], ids=["lane", "django"])
-def test_evaluation__of_a_rule_with_a_percentage__enters_few_files(application: Any, most: int) -> None:
+@pytest.mark.parametrize(("application", "place"), BOTH, ids=["lane", "django"])
+def test_evaluation__of_a_rule_with_a_percentage__enters_few_files(application: Any, place: int) -> None:
     FlagFactory(key="f", enabled=True, rules=[{"type": "percentage", "percentage": 50}])
     files = files_of(application, "/v1/flags/f/evaluate", KeyFactory(scope=Scope.CLIENT)[1])
-    assert len(files) <= most, files
+    assert len(files) <= limits_of("An evaluation")[place], files
 
 
-@pytest.mark.parametrize(("application", "most"), [(lane, 33), (lane.application, 42)], ids=["lane", "django"])
-def test_event__with_an_exposure__enters_few_files(application: Any, most: int) -> None:
+@pytest.mark.parametrize(("application", "place"), BOTH, ids=["lane", "django"])
+def test_event__with_an_exposure__enters_few_files(application: Any, place: int) -> None:
     ExperimentFactory(key="e", running=True)
     exposure = {"experimentId": "e", "variant": "green"}
     key = KeyFactory(scope=Scope.SERVER)[1]
     files = files_of(application, "/v1/events", key, event="$exposure", properties=exposure)
     assert "experiments/exposures/recording.py" in files
-    assert len(files) <= most + 2 * (connection.vendor == "postgresql"), files
+    assert len(files) <= limits_of("An event")[place] + 2 * (connection.vendor == "postgresql"), files
