@@ -1,4 +1,4 @@
-"""The pages of users and groups, which log what they change, and grant nobody more than the granter has."""
+"""The pages of users and groups. They log changes, and nobody can grant rights that they lack."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from config.models import Change
 _MAX_NAMED = 5
 _HAS_CHANGED = "This {} has changed since you opened this page. Nothing was saved: choose one of the versions above."
 _LOOKUPS_OF_FILTERS = ("exact", "id__exact", "isnull")
-"""What Django's filters by a field add to its name in the query string."""
+"""The lookups of Django's filters by a field, in the query string."""
 _SHOWN_AS = {
     "username": "username", "name": "name", "email": "email", "first_name": "firstName", "last_name": "lastName",
     "is_active": "active", "is_staff": "staff", "is_superuser": "superuser",
@@ -56,7 +56,7 @@ _SHOWN_AS = {
 
 
 class ComparesAccounts:
-    """A mixin for forms of accounts: they say which version they were opened with, and refuse to replace another."""
+    """A mixin for forms of accounts, which refuse to overwrite a version that was saved since they were opened."""
 
     conflict: Conflict | None = None
 
@@ -79,13 +79,13 @@ class ComparesAccounts:
         return values
 
     def _post_clean(self) -> None:
-        """Leave an object as it is stored if its form is refused, because the page names it."""
+        """Do not change the object of a refused form, because the page shows its name."""
         if self.conflict is None:
             super()._post_clean()  # type: ignore[misc]  # of the form
 
 
 def _typed(values: dict[str, Any]) -> Document:
-    """Return what a form would save, as `seen_by_staff` has it. Fields with errors are left out."""
+    """Return what a form would save, in the shape of `seen_by_staff`. Fields with errors are left out."""
     typed: Document = {_SHOWN_AS[field]: value for field, value in values.items() if field in _SHOWN_AS}
     for field in ("permissions", "user_permissions"):
         if field in values:
@@ -96,7 +96,7 @@ def _typed(values: dict[str, Any]) -> Document:
 
 
 class GrantsWithinOwnRights:
-    """A mixin for forms of accounts."""
+    """A mixin for forms of accounts, which grant only rights that the granter has."""
 
     granter: ClassVar[User]
 
@@ -119,8 +119,6 @@ class GrantsWithinOwnRights:
 
 
 class AccountPages(AnnouncesWrites, KeepsInput, IgnoresUnknownParameters):
-    """What the pages of users and groups share."""
-
     kind: ClassVar[str]
     change_form_before_template = "admin/includes/hidden_fields.html"
 
@@ -175,14 +173,14 @@ class AccountPages(AnnouncesWrites, KeepsInput, IgnoresUnknownParameters):
             self.delete_model(request, account)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Name those of the selected that may not be deleted, so that Django refuses all."""
+        """Add the accounts that may not be deleted to what Django reports as missing permissions."""
         to_delete, count, lacking, protected = super().get_deleted_objects(objs, request)  # type: ignore[misc]  # of the model admin
         kept = {str(account) for account in objs if not may_change(_user(request), account)}
         return to_delete, count, lacking | kept, protected
 
 
 def _offered(granted: Iterable[Permission]) -> QuerySet[Permission]:
-    """Return the permissions that a page of the admin asks for, and those that the account has already."""
+    """Return the permissions that pages of the admin check, and those that the account has already."""
     types = ContentType.objects.get_for_models(*admin.site._registry).values()
     offered = Q(content_type__in=types) | Q(pk__in=[permission.pk for permission in granted])
     return Permission.objects.filter(offered).select_related("content_type")

@@ -1,4 +1,4 @@
-"""Sessions, and the middleware of pages, which requests of the APIs do not reach."""
+"""Sessions and the middleware of pages. Requests of the APIs do not reach them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from config.admin.failure_pages import WRONG_METHOD, answer, answer_unavailable
 from config.database.outages import is_outage
 
 ENVIRONMENT_KEY = "environment"
-"""Where a session has the key of the environment that the person chose."""
+"""The name under which a session has the key of the chosen environment."""
 
 
 class ForBrowsers(MiddlewareMixin):
-    """A base of middleware that answers outages of the database itself."""
+    """A base of middleware that uses the database, and answers its outages with a page."""
 
     def __call__(self, request: HttpRequest) -> Any:
         try:
@@ -42,12 +42,12 @@ class MessageMiddleware(ForBrowsers, messages.MessageMiddleware):
     """Django's own, for pages."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """Keep no message of a request that failed: what it says was done may have been undone."""
+        """Drop messages of a request that failed, because what they say may have been rolled back."""
         return response if response.status_code >= 500 else super().process_response(request, response)
 
 
 class CompressionMiddleware(GZipMiddleware):
-    """Django's own. It hides the exact length of pages, from which an attacker could guess a secret in them."""
+    """Django's own, for pages. It hides their exact length, which could reveal a secret in them (BREACH)."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
@@ -55,9 +55,7 @@ class CompressionMiddleware(GZipMiddleware):
 
 
 class FailureMiddleware(MiddlewareMixin):
-    """Shows pages for requests that no handler of Django answers with one: those that fail because of the moment, and
-    those of a wrong method.
-    """
+    """Shows pages for outages and wrong methods, for which Django has no handlers."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if not isinstance(response, HttpResponseNotAllowed):
@@ -71,10 +69,10 @@ class FailureMiddleware(MiddlewareMixin):
 
 
 class SessionStore(db.SessionStore):
-    """Sessions in the database, which is only asked for keys that this service can have issued."""
+    """Sessions in the database. Keys that this service cannot have issued are refused without a query."""
 
     def save(self, must_create: bool = False) -> None:
-        """Save the session. Django takes every error for a session that was deleted in the meantime."""
+        """Save the session. Django reports every error as a deleted session, so an outage is raised as such."""
         try:
             super().save(must_create)
         except UpdateError as error:

@@ -1,4 +1,4 @@
-"""Columns of lists, and what their cells show."""
+"""Columns of lists and the contents of their cells."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def in_two_lines(first: str, second: str) -> SafeString:
 
 
 def time_cell(time: datetime | None) -> SafeString | None:
-    """Return a time to the minute, with the time in UTC in its tooltip."""
+    """Return a time to the minute, or None so that the column shows its `empty_value`."""
     return None if time is None else minute(time)
 
 
 def brief(description: str) -> str:
-    """Return the beginning of a description, which a list has no room for."""
+    """Shorten a description for a list."""
     return Truncator(description).chars(_MAX_LETTERS)
 
 

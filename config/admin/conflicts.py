@@ -1,4 +1,4 @@
-"""Two people who edit one object: what one of them has saved, and what the other one typed, side by side in words."""
+"""Conflicts of two people who edit one object: what one has saved and what the other typed, side by side."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from config.models import Change
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The newest change of an object, and where the object differs from what was typed.
+    """The newest change of an object, and how the object differs from what was typed.
 
-    A form that is sent with this `version` replaces the change.
+    A form that is sent with this `version` overwrites the change.
     """
 
     change: Change | None
@@ -35,7 +35,7 @@ class ComparesVersions:
     version_field: ClassVar[str] = "version"
 
     def rewrite(self, request: HttpRequest, obj: Any, values: dict[str, Any]) -> Any:
-        """Change an object with the values of its form, without a question, because it is undone at once."""
+        """Write the values of a form without asking a question. The caller rolls the write back."""
         raise PermissionDenied
 
     def document_of(self, request: HttpRequest, obj: Any) -> Document:
@@ -43,7 +43,7 @@ class ComparesVersions:
         raise PermissionDenied
 
     def find_conflict(self, request: HttpRequest, obj: Any, values: dict[str, Any]) -> Conflict:
-        """Compare an object with what these values make of it. Raises DomainError if they cannot be saved."""
+        """Compare an object with the result of saving these values. Raises DomainError if they cannot be saved."""
         saved, made = self.document_of(request, obj), request.actor.writes  # type: ignore[attr-defined]  # ours
         before = list(made)
         try:

@@ -1,7 +1,7 @@
 """The environment that a user of the admin works in.
 
-It is kept in the session, and every page shows it. A form that was opened in another one, such as in another tab,
-writes nothing: a page keeps its input, and offers to switch back, which fills the form again.
+The session has it, and every page shows it. A form that was opened in another environment, for example in another tab,
+writes nothing. Instead, a page offers to switch back, which fills in the form again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPENED_ELSEWHERE = 412
 
 
 def environments_of(request: HttpRequest) -> list[Environment]:
-    """Return all environments, the default first. They are read once a request."""
+    """Return all environments, the default first. A request reads them once."""
     environments: list[Environment] | None = getattr(request, "environments", None)
     if environments is None:
         environments = list(Environment.objects.all())
@@ -74,7 +74,7 @@ def page_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def switch_environment(request: HttpRequest) -> HttpResponse:
-    """Switch, or switch back to the environment of a form whose input is kept, which fills it again."""
+    """Switch to an environment, or back to the environment of a form, which is filled in again."""
     if request.method != "POST":  # such as after signing in again
         return HttpResponseRedirect(_page_after(sent_input(request).get("next", "")))
     if kept := carried_in(request):
@@ -89,7 +89,7 @@ def switch_environment(request: HttpRequest) -> HttpResponse:
 
 
 def _page_after(page: str) -> str:
-    """Return the page the user was on, or its list if the object may not exist in the new environment."""
+    """Return the page the user was on, or the list if the object may be missing in the new environment."""
     if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
         try:
             match = resolve(urlsplit(page).path)
@@ -103,7 +103,7 @@ def _page_after(page: str) -> str:
 
 
 class OpenedElsewhereMiddleware(ForBrowsers):
-    """Answers such a form in place of its view, which might not even find the object in the current environment."""
+    """Answers forms of other environments, because a view may not find their objects in the current one."""
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponseBase | None:
         if request.method != "POST" or not is_of_person(request):

@@ -1,4 +1,4 @@
-"""Pages that tell people why a request failed. They need no database, no session and no user."""
+"""Pages that say why a request failed. They need no database, session or user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class Failure(NamedTuple):
-    """What a page says: what happened, what that means for a form that was sent, and when to try again."""
+    """The texts of a page: what happened, what that means for a form, and when to try again."""
 
     status: HTTPStatus
     title: str
@@ -94,7 +94,7 @@ PASSWORDS = Failure(
 
 
 def answer_unavailable(request: HttpRequest, error: Exception) -> HttpResponse | None:
-    """Return the answer to an error that passes, or None if it will not."""
+    """Return the answer to a temporary error, or None for any other error."""
     if isinstance(error, TooManyChecks):
         return answer(request, PASSWORDS)
     if is_outage(error):
@@ -104,7 +104,7 @@ def answer_unavailable(request: HttpRequest, error: Exception) -> HttpResponse |
 
 
 def answer(request: HttpRequest, failure: Failure) -> HttpResponse:
-    """Return the page. Under the paths of the API, `EdgeMiddleware` words what has no body."""
+    """Return the page of a failure. Under the paths of the API, `EdgeMiddleware` adds the body."""
     retry = {} if failure.retry_after is None else {"Retry-After": str(failure.retry_after)}
     if is_of_api(request.path_info):
         return HttpResponse(status=failure.status, headers=retry)
@@ -127,7 +127,7 @@ def _next_step(request: HttpRequest, failure: Failure, is_form: bool) -> tuple[s
 
 
 def _form_of(request: HttpRequest) -> str:
-    """Return the address of the page with the form. It is not always the one that the form is sent to."""
+    """Return the address of the page with the form, which may differ from the address that the form is sent to."""
     page = request.headers.get("Referer", "")
     is_ours = url_has_allowed_host_and_scheme(page, {request.get_host()}, require_https=request.is_secure())
     return page if is_ours else request.get_full_path()
@@ -143,7 +143,7 @@ def show(failure: Failure) -> Callable[..., HttpResponse]:
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    """Django has logged the error; this adds the id by which people report it."""
+    """Log the id of the request, by which people report the error. Django has logged the error itself."""
     logger.error("%s %s failed, request %s", request.method, request.path, request_id(request))
     return answer(request, DEFECT)
 

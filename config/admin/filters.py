@@ -17,10 +17,10 @@ _OF_EVERY_LIST = {*IGNORED_PARAMS, PAGE_VAR, ERROR_FLAG}
 
 
 class IgnoresUnknownParameters:
-    """A mixin for the pages of a model whose list ignores parameters that it does not know.
+    """A mixin for pages whose list ignores unknown parameters.
 
-    Mailers and ad networks decorate shared links. Django would take each such parameter for a lookup of a column, and
-    refuse the page. The links of the page do not carry them on either.
+    Mailers and ad networks add parameters to shared links. Django takes each of them for a lookup of a column and
+    refuses the page. The links of the page leave them out, too.
     """
 
     def knows_parameter(self, request: HttpRequest, name: str) -> bool:
@@ -69,7 +69,7 @@ class MenuFilter(ChoiceFilter):
 
     @property
     def chosen(self) -> str:
-        """Return what the menu calls its choice."""
+        """Return the label of the choice, empty without one."""
         return next((str(words) for value, words in self.lookup_choices if value == self.value()), "")
 
 
@@ -77,10 +77,7 @@ _BOUNDS = {"from": "gte", "to": "lte"}
 
 
 class DayFilter(admin.ListFilter):
-    """A filter by days of UTC, from one up to another. It takes moments, too, as the API's parameters do.
-
-    `column` is the one that it compares.
-    """
+    """A filter of `column` by days in UTC. It also accepts times, like the parameters of the API."""
 
     title = "day"
     template = "admin/day_filter.html"
@@ -110,14 +107,14 @@ class DayFilter(admin.ListFilter):
         return True
 
     def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
-        """Yield what the form sends along: the other filters and the search."""
+        """Yield the hidden inputs of the form: the other filters and the search."""
         for name, values in changelist.filter_params.items():
             if name not in _BOUNDS:
                 yield from ({"name": name, "value": value} for value in values)
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """Return the inputs: for a day, unless a moment was sent."""
+        """Return the inputs, which are for days unless a time was sent."""
         sent: dict[str, Any] = self.used_parameters
         return [
             {
@@ -132,7 +129,7 @@ class DayFilter(admin.ListFilter):
 
     @property
     def chosen(self) -> str:
-        """Return what the menu calls its choice; empty without one."""
+        """Return the label of the choice, empty without one."""
         return " ".join(f"{name} {text}" for name, text in self.used_parameters.items())
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Fields and forms of the admin.
-
-They read input as the API reads a body, and leave validation to the domain.
-"""
+"""Fields and forms of the admin. They read input as the API reads a body, and the domain validates it."""
 
 from __future__ import annotations
 
@@ -71,9 +68,9 @@ class ReasonField(forms.CharField):
 
 
 class JSONField(forms.CharField):
-    """JSON in a textarea, which the script named by `editor` replaces by form controls.
+    """JSON in a textarea, which the script named `editor` replaces by form controls.
 
-    An empty textarea has the value that `blank` returns.
+    The value of an empty textarea is the result of `blank`.
     """
 
     def __init__(
@@ -107,7 +104,7 @@ class JSONField(forms.CharField):
 
 
 def _unquoted(line: str) -> str | None:
-    """Return the text of a line in double quotes, or None for a plain line. Most lines in double quotes are plain."""
+    """Return the string of a line of quoted JSON, or None for a plain line. A line may be in quotes and plain."""
     if not line.startswith('"'):
         return None
     try:
@@ -122,10 +119,10 @@ def _needs_quotes(text: str) -> bool:
 
 
 class LinesField(TextField):
-    """A list of texts, one a line. Blank lines are ignored.
+    """A list of strings, one a line. Blank lines are ignored.
 
-    A text that a plain line cannot show, such as one with a line break or of blanks only, is a JSON string in double
-    quotes, so that a form which is sent as it was loaded changes nothing. `lines.js` does the same.
+    A string that a plain line cannot show, such as one with a line break, is written as JSON in double quotes. So a
+    form that is sent as it was loaded changes nothing. `lines.js` does the same.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -144,7 +141,7 @@ class LinesField(TextField):
 
 
 class WordsField(TextField):
-    """A list of texts on one line, separated by commas."""
+    """A list of strings on one line, separated by commas."""
 
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
@@ -196,7 +193,7 @@ class MomentField(forms.CharField):
 
 
 class StrictForm(forms.BaseForm):
-    """A form that refuses the texts that the API refuses in every field."""
+    """A form that refuses the same strings as the API, in every field."""
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or self.cleaned_data
@@ -220,10 +217,10 @@ class StrictForm(forms.BaseForm):
 
 
 class DomainForm(StrictForm, forms.ModelForm):  # type: ignore[type-arg]  # of any model
-    """A form whose values go to a function of the domain, which validates them.
+    """A form whose values a function of the domain validates.
 
-    `refusal` is the error that this function raised for the values, `loaded` are the initial values. After a
-    `conflict`, the values replace what somebody else has saved if they are sent again.
+    `refusal` is the error that this function raised for the values. `loaded` are the initial values. After a
+    `conflict`, the form overwrites what somebody else has saved if it is sent again.
     """
 
     conflict: ClassVar[Conflict | None] = None
@@ -268,6 +265,6 @@ def _text(detail: Detail) -> str:
 
 
 class EnvironmentalForm(DomainForm):
-    """A form that writes in one environment, and sends along in which one it was opened."""
+    """A form that writes in one environment, with a hidden field for the environment that it was opened in."""
 
     opened_in = forms.CharField(required=False, widget=forms.HiddenInput())

@@ -1,9 +1,7 @@
-"""Input of forms that could not be accepted: the session had ended, the token was an earlier one, or the environment
-was another one.
+"""Input of forms that could not be accepted: the session or the token had expired, or the environment was another one.
 
-The page to sign in, or to switch back, carries the input in a signed hidden field. After that, the input fills its form
-once. Nothing is done with it by itself: the person looks at the form, or at a question, and sends it. Passwords are
-never kept.
+The page to sign in, or to switch back, has the input in a signed hidden field. After that, the input fills in its form
+once, and the person checks it and sends it. Passwords are never kept.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ Kept = dict[str, Any]
 
 
 def sent_input(request: HttpRequest) -> QueryDict:
-    """Return the input of a form, or on the page of a form, the input that was kept for it."""
+    """Return the input that was sent, or on the page of a form, the input that was kept for it."""
     if request.method == "POST":
         return request.POST
     kept = _kept_for(request)
@@ -54,7 +52,7 @@ def sent_input(request: HttpRequest) -> QueryDict:
 
 
 def filled_in(form: type[Any], request: HttpRequest) -> type[Any]:
-    """Return a form for a page that shows it, which has the kept input if there is any."""
+    """Return the class of a form that shows the kept input, if there is any."""
     kept = None if request.method == "POST" else sent_input(request)
     if not kept:
         return form
@@ -66,7 +64,7 @@ def filled_in(form: type[Any], request: HttpRequest) -> type[Any]:
 
 
 def page_of_form(request: HttpRequest) -> str:
-    """Return the address of the page that shows the form that is sent to this address. It is mostly the same."""
+    """Return the address of the page that shows the form of this request. Usually, it is the same address."""
     match = request.resolver_match
     page = getattr(match.func, "form_page", None) if match else None
     if match is None or page is None:
@@ -76,7 +74,7 @@ def page_of_form(request: HttpRequest) -> str:
 
 
 class KeptInputMiddleware(ForBrowsers):
-    """Asks people to sign in who sent a form after their session, and forgets the input once its page was shown.
+    """Asks people to sign in who sent a form without a session, and drops kept input once its page was shown.
 
     A page that fails shows nothing, so its input stays.
     """
@@ -92,7 +90,7 @@ class KeptInputMiddleware(ForBrowsers):
 
 
 def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form that has no valid token: keep its input if the form is ours, or say that it is out of date."""
+    """Answer a form without a valid token: keep its input if the form is ours, or say that it is out of date."""
     try:
         return _recover(request) or answer(request, OUTDATED_FORM)
     except UnreadablePostError:  # the client has left
@@ -105,7 +103,7 @@ def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _recover(request: HttpRequest) -> HttpResponse | None:
-    """Return the page that gets the input, or that to sign in. Return None for a page that cannot help with either."""
+    """Return a redirect to the page of the form, or the page to sign in. None means that neither can help."""
     if not is_of_person(request):
         return None
     is_login = request.path_info == reverse("admin:login")
@@ -122,19 +120,19 @@ def _recover(request: HttpRequest) -> HttpResponse | None:
 
 
 def is_of_person(request: HttpRequest) -> bool:
-    """Return whether a person asks for a page of the admin, and not a script, which will do so again."""
+    """Return whether this is a request of a person for a page of the admin, and not of a script, which tries again."""
     is_of_script = request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
     return request.path_info.startswith(reverse("admin:index")) and not is_of_script
 
 
 def _is_from_here(request: HttpRequest) -> bool:
-    """Return whether a page of this service sent the form. Every browser says so when it sends one."""
+    """Return whether a page of this service sent the form. Browsers send `Origin` with every form."""
     schemes = ("https",) if request.is_secure() else ("https", "http")  # a proxy may speak HTTPS for this service
     return request.headers.get("Origin") in [f"{scheme}://{request.get_host()}" for scheme in schemes]
 
 
 def _may_be_from_here(request: HttpRequest) -> bool:
-    """Return whether no page of another site sent the form. Browsers name the origin, and other clients need not."""
+    """Return whether the form may be from this service. Clients other than browsers need not send `Origin`."""
     return "Origin" not in request.headers or _is_from_here(request)
 
 
@@ -148,7 +146,7 @@ def _refuses_session(request: HttpRequest, response: HttpResponse) -> bool:
 
 
 def _sign_in_page(request: HttpRequest, kept: Kept | None) -> HttpResponse:
-    """Return the page to sign in, with the input in it if there is any."""
+    """Return the page to sign in, which carries the input."""
     following = kept["page"] if kept else reverse("admin:index")
     asking = copy.copy(request)
     asking.method, asking.POST = "GET", QueryDict()
@@ -171,14 +169,14 @@ def _move_to_session(request: HttpRequest, **_: Any) -> None:
 
 
 def carry(kept: Kept | None) -> dict[str, Any]:
-    """Return what a template needs to carry the input to the next page, or to say that it is too long for that."""
+    """Return the context of a template that carries the input, or says that it is too long."""
     text = signing.dumps(kept, salt=_KEY, compress=True) if kept else ""
     is_too_long = len(text) > _MAX_CHARACTERS
     return {_FIELD: "" if is_too_long else text, "is_too_long": is_too_long}
 
 
 def carried_in(request: HttpRequest) -> Kept | None:
-    """Return the input that the page before has carried."""
+    """Return the input that the previous page has carried."""
     text = request.POST.get(_FIELD, "")
     try:
         return cast(Kept, signing.loads(text, salt=_KEY, max_age=_SECONDS)) if text else None
@@ -187,7 +185,7 @@ def carried_in(request: HttpRequest) -> Kept | None:
 
 
 def give_back(request: HttpRequest, kept: Kept, why: str) -> None:
-    """Put the input into the session, for its page, in the environment in which the person was."""
+    """Store the input in the session for its page, and switch to the environment of the form."""
     request.session[_KEY] = kept
     if environment := environment_of(kept["input"]):
         request.session[ENVIRONMENT_KEY] = environment
@@ -202,7 +200,7 @@ def environment_of(submitted: dict[str, list[str]]) -> str:
 
 
 def collect(request: HttpRequest) -> Kept:
-    """Return the input of a form, or of the form before that the page has carried."""
+    """Return the input of a form, or the input that the page has carried for another form."""
     if carried := carried_in(request):
         return carried
     submitted = {name: values for name, values in request.POST.lists() if _may_be_kept(name)}

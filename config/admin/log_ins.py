@@ -1,4 +1,4 @@
-"""Log-ins: each attempt is logged, and django-axes locks out for a while clients that guess passwords."""
+"""Log-ins. Each attempt is logged, and django-axes locks out clients that guess passwords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_NAME_LENGTH = 150
 
 
 class LockOutBackend(AxesStandaloneBackend):
-    """Refuses those who are locked out. Commands check passwords without a request, and nobody guesses there."""
+    """Refuses clients that are locked out. Commands check passwords without a request, so they are not limited."""
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> None:
         if request is not None:
@@ -30,18 +30,18 @@ class LockOutBackend(AxesStandaloneBackend):
 
 
 def address_of_request(request: HttpRequest) -> str | None:
-    """Return the address of a client. django-axes asks for it."""
+    """Return the address of a client. django-axes calls this."""
     return address_of(request.META) or None
 
 
 def name_of_attempt(request: HttpRequest | None, credentials: dict[str, Any] | None = None) -> str | None:
-    """Return the name that somebody signs in as, shortened so that it can be stored. django-axes asks for it."""
+    """Return the submitted user name, shortened so that it can be stored. django-axes calls this."""
     name = (credentials or {}).get("username") or (request.POST.get("username") if request else None)
     return None if name is None else str(name)[: _MAX_NAME_LENGTH + 1]
 
 
 def show_lock_out(request: HttpRequest, *_: object) -> HttpResponse:
-    """Return the page for somebody who is locked out. django-axes asks for it."""
+    """Return the page for a locked-out client. django-axes calls this."""
     seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
     failure = Failure(
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -68,7 +68,7 @@ def log_failure(*, credentials: dict[str, Any], request: HttpRequest | None = No
 
 
 def _name(username: object) -> str:
-    """Return a user name that breaks no line."""
+    """Return a user name without line breaks."""
     return ascii(str(username)[:_MAX_NAME_LENGTH])
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 class _Item(NamedTuple):
     """A page for users who may view objects of a model, by default the list of them.
 
-    `others` are further models, each of which suffices.
+    The permission for one of `others` is enough, too.
     """
 
     title: str
@@ -24,7 +24,7 @@ class _Item(NamedTuple):
 
 
 SHOWN_OF_USERS = ("flags.flag", "experiments.experiment", "events.event")
-"""What the page of a user shows, by the name of its model. Users who may view any of it may open the page."""
+"""The models on the page of a user. Whoever may view one of them may open the page."""
 
 _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
     (

@@ -1,4 +1,4 @@
-"""Fields for numbers as people type them: `12.5`, `12,5`, `10 000`, `5 %`. What has two meanings is refused."""
+"""Fields for numbers as people type them: `12.5`, `12,5`, `10 000`, `5 %`. Ambiguous input is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NumberField(TextField):
         return self.to_value(self._read(bare), has_sign=bare != text)
 
     def to_value(self, number: int | float, *, has_sign: bool) -> int | float:
-        """Return what is stored for the number in the input, which has a percent sign or not."""
+        """Return the value for a number. `has_sign`: the input has a percent sign."""
         return number
 
     def _read(self, text: str) -> int | float:
@@ -59,7 +59,7 @@ class NumberField(TextField):
 
 
 class WholeNumberField(NumberField):
-    """A number without a fraction. `10,000` and `10.000` can mean nothing but ten thousand in it."""
+    """A whole number, so `10,000` and `10.000` can only mean ten thousand."""
 
     def clean(self, value: Any) -> int | None:
         text = self.to_python(value).strip()
@@ -107,7 +107,7 @@ class FractionField(NumberField):
 
 
 def _as_json(text: str) -> str:
-    """Return the number as JSON has it. Raises ValidationError if it has two meanings; other texts stay as they are."""
+    """Return the number in JSON. Raises ValidationError if it is ambiguous. Other text is returned unchanged."""
     sign, digits = ("-", text[1:]) if text[:1] in ("-", "\N{MINUS SIGN}") else ("", text.removeprefix("+"))
     if _COMMA_OR_THOUSANDS.fullmatch(digits):
         meanings = f"{sign}{digits.replace(',', '.')} or {sign}{digits.replace(',', '')}"

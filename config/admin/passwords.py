@@ -1,4 +1,4 @@
-"""Checks of passwords, which take half a second of a processor each: one at a time, and behind everything else."""
+"""Checks of passwords. Each takes half a second of processor time, so they run one at a time with low priority."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 MAX_AT_ONCE = 3
-"""One is computed, and the others wait for it. Whatever comes besides is asked to come back."""
+"""One is computed, and the others wait. Further requests must come back later."""
 _LOWER_PRIORITY = 10
 
 
@@ -19,9 +19,9 @@ class TooManyChecks(Exception):
 
 
 class OneAtATimePasswordHasher(PBKDF2PasswordHasher):
-    """Django's own, with the same hashes. It computes one hash at a time in each process.
+    """Django's hasher, with the same hashes, which computes one hash at a time in each process.
 
-    Raises TooManyChecks if others wait already, so that signing in never takes the threads of other requests.
+    Raises TooManyChecks if others wait already, so that signing in never blocks the threads of other requests.
     """
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
@@ -34,7 +34,7 @@ class OneAtATimePasswordHasher(PBKDF2PasswordHasher):
 
 
 def _step_back() -> None:
-    """Let all other threads go first. Only on Linux has a thread a priority of its own."""
+    """Lower the priority of this thread. Only on Linux do threads have one."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
 

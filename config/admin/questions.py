@@ -1,7 +1,7 @@
-"""Questions that a page asks before a write that others would feel, such as the users of a protected environment.
+"""Questions before a write with consequences for others, such as in a protected environment.
 
-A view calls `require_agreement` before it writes. If the input does not say that somebody agreed, the page of the
-question takes the place of the view's answer. Its form sends the same input again, with the answer.
+A view calls `require_agreement` before it writes. Unless the input has an agreement, the page of the question replaces
+the answer of the view. Its form sends the same input again, with the agreement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_THIS_PAGE = ("csrfmiddlewaretoken", "opened_in", "reason", AGREED, TYPED)
 
 
 class Unanswered(Exception):
-    """Somebody must answer a question first. `page` asks it."""
+    """A question must be answered first. `page` asks it."""
 
     def __init__(self, page: HttpResponse) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Unanswered(Exception):
 
 
 class Declined(DomainError):
-    """Somebody answered no. Their input has no errors."""
+    """The answer was no. The input has no errors."""
 
     is_declined = True
 
@@ -48,7 +48,7 @@ class QuestionMiddleware(MiddlewareMixin):
 
 
 def unless_refused(confirmation: Confirmation, check: Callable[[], object], title: str) -> Confirmation:
-    """Return the confirmation, or one under this title that says why the domain would refuse what it asks for."""
+    """Return the confirmation, or if `check` raises DomainError, one with this title and the reason of the refusal."""
     try:
         check()
     except DomainError as refusal:
@@ -57,17 +57,17 @@ def unless_refused(confirmation: Confirmation, check: Callable[[], object], titl
 
 
 def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> None:
-    """Raise Unanswered unless the input says that somebody agreed to all of the subjects of this question.
+    """Raise Unanswered unless the input agrees to all subjects of this question, or Declined if it declines.
 
-    The input must also have the reason and the name that the question asks for. Call it before anything is
-    written, or in the transaction of the write. Raises Declined if somebody did so.
+    The input must also have the reason and the name that the question asks for. Call it before anything is written, or
+    in the transaction of the write.
     """
     if not has_agreed(model_admin, request, confirmation):
         ask(model_admin, request, confirmation)
 
 
 def ask(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> NoReturn:
-    """Raise Unanswered with the page of this question. Its form sends the input, or that which was kept, again."""
+    """Raise Unanswered with the page of this question. Its form sends the input again, also kept input."""
     is_sent = AGREED in request.POST
     setting = reason_setting(model_admin, request, confirmation.environment)
     submitted = sent_input(request).lists()
@@ -88,9 +88,9 @@ def ask(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmati
 
 
 def has_agreed(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> bool:
-    """Return whether the input answers a question, which need not have its consequences yet.
+    """Return whether the input agrees to a question. Raises Declined if it declines.
 
-    Raises Declined if somebody did so.
+    The confirmation need not have its consequences yet.
     """
     if _DECLINED in request.POST:
         raise Declined

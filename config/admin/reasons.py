@@ -1,7 +1,7 @@
-"""The reason of a change: whether the pages of the admin ask for it, and what was typed.
+"""The reason of a change: whether the admin asks for it, and what was typed.
 
-The setting of an environment counts for what belongs to it. For what all environments share, the strictest of all
-settings counts. The API takes changes without a reason.
+The setting of an environment applies to what belongs to it. For what all environments share, the strictest setting
+applies. The API does not require reasons.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STRICTNESS = list(ReasonSetting)
 
 
 def reason_setting(model_admin: Any, request: HttpRequest, environment: Environment | None = None) -> ReasonSetting:
-    """Return whether the pages of these objects ask for a reason. `environment` is the current one by default."""
+    """Return whether pages of a model ask for a reason. `environment` is the current one by default."""
     written = (
         [environment or current_environment(request)] if model_admin.is_environmental else environments_of(request)
     )

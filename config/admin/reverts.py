@@ -33,7 +33,7 @@ class RevertPages(DomainAdmin):
         raise PermissionDenied
 
     def shown_document(self, request: HttpRequest, document: Document) -> Document:
-        """Return what a revert concerns of an object."""
+        """Return the part of the document that a revert changes."""
         return document
 
     # the pages
@@ -83,5 +83,5 @@ class RevertPages(DomainAdmin):
         return shown or [f"Nothing would change: the {noun} has these values now."]
 
     def _place(self, request: HttpRequest) -> str:
-        """Return ` in Production` where a revert concerns the current environment only."""
+        """Return ` in Production` if a revert concerns the current environment only."""
         return f" in {current_environment(request).name}" if self.is_environmental else ""

@@ -225,7 +225,7 @@ class ApiKeyAdmin(DomainAdmin):
         return key
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        """Return a page with the secret. A redirect would require storing it."""
+        """Return a page with the secret. For a redirect, the secret would have to be stored."""
         self.succeed(request, f"The key {obj.name} is created.")
         context = {"original": obj, "secret": getattr(request, "secret", ""), "title": "Copy the new key now"}
         return self.page(request, "admin/config/apikey/secret.html", context)
@@ -354,10 +354,7 @@ def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
 
 
 def answer_revision(request: HttpRequest) -> JsonResponse:
-    """Answer the newest revision, when it was made, and what time it is, in seconds since 1970.
-
-    It takes one query of its own.
-    """
+    """Return the newest revision, when it was made, and the current time, in seconds since 1970. Live lists poll it."""
     newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
     revision, changed_at = newest or (0, None)
     return JsonResponse(
@@ -366,7 +363,7 @@ def answer_revision(request: HttpRequest) -> JsonResponse:
 
 
 class Scheduled(NamedTuple):
-    """A moment, the name and the page of what it concerns, and what happens then in words."""
+    """What will happen by itself: when, to what, the address of its page, and what happens in words."""
 
     at: datetime
     name: str

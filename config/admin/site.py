@@ -1,4 +1,4 @@
-"""What the admin pages of all apps share: forms, confirmations, messages about writes, history, lists and columns."""
+"""What the admin pages of all apps share: forms, confirmations, messages about writes, history and lists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LONG_CHANGES_A_PAGE = 10
 
 
 class NamedListPage(ChangeList):
-    """A list that is called as the menu calls it."""
+    """A list with the same title as its entry in the menu."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -53,7 +53,7 @@ class NamedListPage(ChangeList):
 
 
 class ListPage(NamedListPage):
-    """A list that shows its few filters above it, instead of behind a button."""
+    """A list with its filters above it, instead of behind a button."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -61,7 +61,7 @@ class ListPage(NamedListPage):
 
 
 class DomainListPage(ListPage):
-    """A list whose rows the hooks of a DomainAdmin prepare."""
+    """A list whose rows are prepared by hooks of a DomainAdmin."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))
@@ -74,12 +74,11 @@ class DomainListPage(ListPage):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A confirmation page: its title, what will happen, and the label of its button.
+    """A confirmation page: its title, the consequences, and the label of its button.
 
-    Without a button, the page says why the action is not possible.
-
-    `is_everywhere`: the action concerns all environments, not only `environment`, by default the current one.
-    `subjects` are what somebody agrees to, see `config.admin.questions`. `name_to_type` must be typed.
+    Without a button, the page says why the action is not possible. With `is_everywhere`, the action concerns all
+    environments; otherwise only `environment`, by default the current one. `subjects` is what the person agrees to (see
+    `config.admin.questions`), and `name_to_type` is what they must type.
     """
 
     title: str
@@ -93,7 +92,7 @@ class Confirmation:
 
 
 class KeepsInput:
-    """A mixin for pages whose forms get back what was typed before somebody signed in."""
+    """A mixin for pages whose forms show the input that was kept while somebody signed in."""
 
     def get_form(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
         form = super().get_form(request, *arguments, **options)  # type: ignore[misc]  # of the model admin
@@ -101,16 +100,16 @@ class KeepsInput:
 
 
 class AnnouncesWrites:
-    """A mixin for pages whose writes are in the change log: messages about them lead to the change.
+    """A mixin for pages whose writes are in the change log.
 
-    Each offers to undo it, or says why it cannot be undone.
+    Messages about a write link to its change, and offer to undo it or say why that is not possible.
     """
 
     kind: ClassVar[str]
     admin_site: AdminSite
 
     def succeed(self, request: HttpRequest, text: str, kinds: Collection[str] = ()) -> None:
-        """Show a message about what the request has written, of these kinds or that of the page."""
+        """Show a message about a write of these kinds of objects, by default the kind of the page."""
         tag, why_not = self._after_write(request, kinds)
         messages.success(request, f"{text} {why_not}".rstrip(), extra_tags=tag)
 
@@ -128,10 +127,10 @@ class AnnouncesWrites:
         cast(Any, super()).message_user(request, message, level, extra_tags, fail_silently)
 
     def _after_write(self, request: HttpRequest, kinds: Collection[str] = ()) -> tuple[str, str]:
-        """Return the tag of a message about a write, and why the write cannot be undone, if it cannot.
+        """Return the tag of a message about a write, and why the write cannot be undone, or an empty string.
 
         The tag is `undo-12` for a write that this person can undo, `change-12` for another one, and empty without a
-        write. A write is read for kinds with steps only.
+        write. The write is read from the database only for kinds with steps.
         """
         written = writes_of(request)
         if not written:
@@ -148,11 +147,11 @@ class AnnouncesWrites:
 
 
 class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownParameters, ModelAdmin):
-    """Pages of a model that is only written by functions of the domain. Their errors appear at the fields concerned.
+    """Pages of a model that is written only by functions of the domain, whose errors appear at the fields.
 
     `kind` is the name of such objects in the change log. `is_common`: all environments share the objects.
-    `is_environmental`: a write applies to the current environment only. `has_long_documents`: the document of one
-    object may hold megabytes, so lists of changes do not read it.
+    `is_environmental`: a write applies to the current environment only. `has_long_documents`: a document may have
+    megabytes, so lists of changes do not read it.
     """
 
     kind: ClassVar[str]
@@ -185,7 +184,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
         return Confirmation(f"Delete {obj}?", ("Its history stays in the change log.",), "Delete")
 
     def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
-        """Return what the templates of the form read in addition. They call functions only where they show them."""
+        """Return more context for templates of the form. They call the functions in it only where they show them."""
         return {}
 
     def for_list(self, queryset: Any) -> Any:
@@ -193,11 +192,11 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
         return queryset
 
     def for_page(self, request: HttpRequest, queryset: Any) -> Any:
-        """Return the rows of one page of a list, with what only these rows need."""
+        """Return the rows of one page of a list, with more data that only these rows need."""
         return queryset
 
     def next_moment(self, request: HttpRequest, rows: Any, now: datetime) -> datetime | None:
-        """Return when these rows of a list read differently next although nobody changes them, if they ever do."""
+        """Return when these rows will next look different although nobody changes them, or None."""
         return None
 
     # Django's hooks, which call them
@@ -271,9 +270,9 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
         template: str = "admin/confirm.html",
         **more: Any,
     ) -> HttpResponse:
-        """Show a confirmation page, and call `act` when it is sent; an error of `act` becomes a message.
+        """Show a confirmation page, and call `act` when it is sent. A DomainError of `act` becomes a message.
 
-        `more` is passed to a `template` that extends the usual one.
+        `more` is context for a `template` that extends the usual one.
         """
         address = self.address_of("change", obj.pk)
         lacks = request.method == "POST" and lacks_reason(request, reason_setting(self, request))
@@ -332,7 +331,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
         return any(lookup in list_filter.names() for list_filter in self.list_filter)
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """Say so if the form was sent without a change, such as of `5 %` to `5%`. Nothing is written then."""
+        """Say so if nothing was written, for example because `5 %` became `5%`."""
         if writes_of(request):
             answer: HttpResponse = super().response_change(request, obj)
             return answer
@@ -342,7 +341,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
         return cast(HttpResponse, self.response_post_save_change(request, obj))
 
     def action_checkbox(self, obj: Any) -> SafeString:
-        """Return a box with the name of the object, in place of the theme's one, which takes 800 bytes."""
+        """Return a checkbox labelled with the object. The theme's own checkbox takes 800 bytes."""
         return format_html(
             '<input type="checkbox" name="{}" value="{}" class="action-select hy-box" aria-label="Select {}">',
             ACTION_CHECKBOX_NAME,
@@ -354,7 +353,7 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
     action_checkbox.short_description = ModelAdmin.action_checkbox.short_description  # type: ignore[attr-defined]
 
     def may_undo(self, request: HttpRequest, change: Change) -> bool:
-        """Return whether the person may do the opposite of a change."""
+        """Return whether the person has the permission to do the opposite of a change."""
         if change.before is None:
             may = self.has_delete_permission
         else:
@@ -375,9 +374,9 @@ class DomainAdmin(KeepsInput, ComparesVersions, AnnouncesWrites, IgnoresUnknownP
     def route(
         self, address: str, view: Callable[..., HttpResponse], page: str, *, form_on: str | None = None
     ) -> URLPattern:
-        """Return the URL pattern of a page that only staff may open. `address_of` finds it by the name of the page.
+        """Return the URL pattern of a page for staff, whose address `address_of` returns by its name.
 
-        An address that only takes a form has no page of its own: `form_on` names the one that shows the form.
+        `form_on` is for an address that only receives a form: the name of the page that shows the form.
         """
         names = f"{self.opts.app_label}_{self.opts.model_name}_"
         guarded: Any = self.admin_site.admin_view(view)
@@ -419,10 +418,7 @@ class ReadOnly:
 
 
 def writer(request: HttpRequest) -> dict[str, Any]:
-    """Return the actor and the time of a write, as arguments of a function of the domain.
-
-    A request has one actor, which knows its writes.
-    """
+    """Return the actor and the time as arguments of a write. A request has one actor, which collects its writes."""
     actor: Actor | None = getattr(request, "actor", None)
     if actor is None:
         name = f"user {request.user.get_username()}"
@@ -432,10 +428,10 @@ def writer(request: HttpRequest) -> dict[str, Any]:
 
 
 def writer_here(request: HttpRequest) -> dict[str, Any]:
-    """Return the same with the current environment."""
+    """Return `writer` with the current environment."""
     return {**writer(request), "environment": current_environment(request)}
 
 
 def writes_of(request: HttpRequest) -> Sequence[int]:
-    """Return the number of the first change of each write that this request has made."""
+    """Return the first revision of each write of this request."""
     return getattr(getattr(request, "actor", None), "writes", None) or ()

@@ -60,9 +60,9 @@ def format_local(time: datetime, form: str) -> str:
 
 
 def address_of_user(user_id: str, environment: str = "") -> str:
-    """Return the address of the page. The id is in the query, because paths cannot carry ids such as `..`.
+    """Return the address of the page of a user. The id is in the query, because paths cannot have ids such as `..`.
 
-    The page shows the current environment, and offers to switch to the one with this key, if there is one.
+    The page shows the current environment, and offers to switch to the one with this key.
     """
     where = f"&in={environment}" if environment else ""
     return f"{reverse('admin:experiments_experiment_user')}?id={quote(user_id, safe='')}{where}"
@@ -80,22 +80,21 @@ _BRIEF_LINK = '<a href="{}">{}</a>'
 
 @register.filter
 def link_users(words: str, environment: str = "") -> SafeString:
-    """Return words with a link for each user whom they name. All the rest is escaped as everywhere.
+    """Return words with a link for each user that they name. All other text is escaped.
 
-    `environment` is the key of the environment that the words are about, unless it is the current one or they are about
-    all of them.
+    `environment` is the key of the environment that the words are about, or empty for the current one or all.
     """
     return _linked(words, environment, _LINK)
 
 
 @register.filter
 def link_users_aside(words: str) -> SafeString:
-    """Return the same with links that open a tab of their own, so that what somebody has typed stays."""
+    """Return the same with links that open a new tab, so that input on the page is not lost."""
     return _linked(words, "", _LINK_ASIDE)
 
 
 def link_users_briefly(words: str, environment: str) -> SafeString:
-    """Return the same for lists with very many links, whose cells have a style for them."""
+    """Return the same with shorter HTML, for lists with very many links."""
     return _linked(words, environment, _BRIEF_LINK)
 
 

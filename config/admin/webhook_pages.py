@@ -43,7 +43,7 @@ def state_of(webhook: Webhook) -> str:
 
 
 def describe_failing(now: datetime) -> Iterator[tuple[Webhook, str]]:
-    """Yield the webhooks that somebody must look after, with the reason, for the first page of the admin."""
+    """Yield webhooks that fail or are paused, with the reason, for the first page of the admin."""
     for webhook in Webhook.objects.filter(Q(failing_since__isnull=False) | Q(paused_at__isnull=False)):
         since = webhook.paused_at or webhook.failing_since
         words = "has been paused" if webhook.paused_at else "has been failing"
@@ -84,7 +84,7 @@ class WebhookForm(DomainForm):
 
 
 class SendsMessages(DomainAdmin):
-    """Pages with buttons that send something, which is no change and needs no reason."""
+    """Pages with buttons that send messages. That is not a change and needs no reason."""
 
     def ask_and_send(
         self, request: HttpRequest, obj: Any, confirmation: Confirmation, act: Callable[[], Delivery]
@@ -181,7 +181,7 @@ class WebhookAdmin(SendsMessages):
         return Confirmation(f"Delete {obj}?", consequences, "Delete")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """A webhook hands on what the change log has, so it takes the right to see that."""
+        """A webhook passes on the change log, so this requires the permission to view it."""
         return bool(super().has_add_permission(request) and request.user.has_perm("config.view_change"))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -1,4 +1,4 @@
-"""The page of a write, with a link to share, and the button that undoes the write for ten minutes."""
+"""The page of a write, with a link to share, and its undo, which is offered for ten minutes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from config.models import KINDS, Change, Source
 
 _CHANGES_A_PAGE = 25
 _MAX_TRIED = 100
-"""Of more changes, the undo is not tried for a page, because nobody else can write meanwhile."""
+"""The undo of more changes is not tried for a page, because it blocks all other writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoOffer:
-    """Until when a write can be undone, or else why not.
+    """Until when a write can be undone, or why it cannot.
 
-    `made`: the change that already undid this one. `lost`: what the undo does not bring back.
+    `made` is the change that has undone this one already. `lost` says what the undo does not bring back.
     """
 
     until: datetime | None = None
@@ -78,7 +78,7 @@ class WritePages(DomainAdmin):
         return self.page(request, "admin/config/change/write.html", context)
 
     def undo_view(self, request: HttpRequest, revision: int) -> HttpResponse:
-        """Undo a write, and return to the page from which it was asked for."""
+        """Undo a write, and return to the page with the button."""
         if request.method != "POST":  # such as after signing in again
             return HttpResponseRedirect(self.address_of("change", revision))
         changes = write_of(revision)
@@ -102,7 +102,7 @@ class WritePages(DomainAdmin):
         return HttpResponseRedirect(self._page_after(request, changes))
 
     def find_undo(self, request: HttpRequest, change: Change) -> UndoOffer | None:
-        """Return whether this person can undo the write, or None for one that is old or not theirs to undo."""
+        """Return the undo of a write for this person, or None if the write is old or they may not undo it."""
         if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
             return None  # such as an import of very many changes, which are not read
         changes = write_of(change.revision)
@@ -125,7 +125,7 @@ class WritePages(DomainAdmin):
         return UndoOffer(made=made, why_not=refusal.message)
 
     def may_undo_all(self, request: HttpRequest, changes: Sequence[Change]) -> bool:
-        """Return whether the person may do the opposite of each change, except those that follow from others."""
+        """Return whether the person may do the opposite of each change, except for changes that follow from others."""
         admins, led_by = admin_of_kind(), plan_undo(changes).led_by
         leading = [change for change in changes if led_by in ("", change.kind)]
         kinds = {change.object_kind for change in leading}
@@ -134,9 +134,9 @@ class WritePages(DomainAdmin):
         )
 
     def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
-        """Return the page on which the button was, or the list of such objects if this one may be gone now.
+        """Return the page with the button, or the list if the object may be deleted now.
 
-        Accounts have no such list, so it is the page of the change.
+        Without a list, as for accounts, it is the page of the change.
         """
         page = request.POST.get("next", "")
         is_gone = any(change.before is None for change in changes)

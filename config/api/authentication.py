@@ -1,6 +1,4 @@
-"""Authentication: by an API key, by the session of a user of the admin, or, if settings allow it,
-anonymous.
-"""
+"""Authentication by an API key, by a session of the admin, or anonymously if settings allow it."""
 
 from __future__ import annotations
 
@@ -24,9 +22,9 @@ from config.monitoring.addresses import parse_address
 
 
 class Caller(NamedTuple):
-    """`request.auth`: the environment of the request, the caller, and what the caller may do there.
-    A user of the admin has no scope; Django's permissions decide instead. `key_id` is the id of the API key,
-    empty for callers without one.
+    """`request.auth`: the environment of the request, and who calls with which rights.
+
+    Users of the admin have no scope; Django's permissions decide instead. `key_id` is empty for callers without a key.
     """
 
     environment: Environment
@@ -68,7 +66,7 @@ def caller_with_key(headers: Mapping[str, Any], now: datetime) -> Caller | None:
 
 
 def caller_without_session(headers: Mapping[str, Any], now: datetime) -> Caller | None:
-    """Return the caller with the key in a WSGI environment, or without any key, or None if settings allow none.
+    """Return the caller of a WSGI environment, with or without a key, or None if settings allow no anonymous ones.
 
     Raises AuthenticationFailed or ValidationFailed.
     """
@@ -76,7 +74,7 @@ def caller_without_session(headers: Mapping[str, Any], now: datetime) -> Caller 
 
 
 def secret_in(headers: Mapping[str, Any]) -> str | None:
-    """Return the key in a WSGI environment, known or not, or None. Raises AuthenticationFailed for another scheme."""
+    """Return the unchecked key in a WSGI environment, or None. Raises AuthenticationFailed for other schemes."""
     authorization = headers.get("HTTP_AUTHORIZATION")
     if authorization is None:
         secret: str | None = headers.get("HTTP_X_API_KEY")
@@ -101,7 +99,7 @@ class AdminSessionAuthentication(SessionAuthentication):
 
 
 class AnonymousAuthentication(BaseAuthentication):
-    """Give callers without credentials ANONYMOUS_SCOPE, if they are on this machine."""
+    """Gives callers on this machine ANONYMOUS_SCOPE if they have no credentials."""
 
     def authenticate(self, request: Request) -> Authenticated | None:
         caller = anonymous_caller(request.META)
@@ -109,7 +107,7 @@ class AnonymousAuthentication(BaseAuthentication):
 
 
 def anonymous_caller(headers: Mapping[str, Any]) -> Caller | None:
-    """Return the caller of a WSGI environment without credentials, or None if settings allow none.
+    """Return an anonymous caller, or None if settings allow none.
 
     Raises AuthenticationFailed, or ValidationFailed for an unknown environment.
     """
@@ -171,6 +169,6 @@ def _wrong_environment(code: DetailCode, message: str) -> ValidationFailed:
 
 
 def _now(request: Request) -> datetime:
-    """Return the time of the request, which the view read once."""
+    """Return the time of the request, which the view has read once."""
     now: datetime = getattr(request, "now", None) or timezone.now()
     return now

@@ -1,8 +1,7 @@
-"""Request bodies: read up to a limit, decoded strictly, and searched for values that JSON allows
-but databases cannot store.
+"""Request bodies: read up to a limit, decoded strictly, and checked for values that databases cannot store.
 
-On the hot paths, msgspec decodes a valid body in a microsecond, and the serializer explains an
-invalid one. A test checks that each struct accepts the same bodies as its serializer.
+On hot paths, msgspec decodes a valid body in a microsecond, and a serializer explains an invalid one. A test checks
+that each struct accepts the same bodies as its serializer.
 """
 
 from __future__ import annotations
@@ -39,16 +38,14 @@ class _Readable(Protocol):
 
 
 class Body(NamedTuple):
-    """A decoded body. It needs a search with `defects` only if it is suspect; others have none."""
+    """A decoded body. Only a suspect body may have `defects`."""
 
     value: Any
     is_suspect: bool
 
 
 def read(stream: _Readable, content_length: int) -> bytes:
-    """Read a body of at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes. A body that announces more is
-    refused unread.
-    """
+    """Read a body of at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes. A longer `content_length` is refused unread."""
     most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     if content_length <= most:
         raw = stream.read(most + 1)
@@ -59,9 +56,7 @@ def read(stream: _Readable, content_length: int) -> bytes:
 
 
 def is_compressed(content_encoding: str) -> bool:
-    """Return whether a body is sent as gzip. Raises DomainError `unsupported_media_type` for other
-    compressions.
-    """
+    """Return whether a body is gzip. Raises DomainError `unsupported_media_type` for other compressions."""
     match content_encoding.strip().lower():
         case "" | "identity":
             return False
@@ -72,7 +67,7 @@ def is_compressed(content_encoding: str) -> bool:
 
 
 def expand(compressed: bytes) -> bytes:
-    """Expand gzip up to the maximum length of a body, so that it never takes more memory than that."""
+    """Expand gzip, but never beyond the maximum length of a body."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(compressed)) as expanded:
             return read(expanded, 0)
@@ -82,9 +77,7 @@ def expand(compressed: bytes) -> bytes:
 
 
 def decode(raw: bytes) -> Body:
-    """Decode JSON. Raises DomainError `malformed_json`. Values that are well-formed but cannot be
-    stored make the body suspect.
-    """
+    """Decode JSON. Raises DomainError `malformed_json`. Valid JSON that may not be storable makes the body suspect."""
     if not _has_escaped(raw):
         try:
             value = msgspec.json.decode(raw)
@@ -101,16 +94,15 @@ def _has_escaped(raw: bytes) -> bool:
 
 
 def is_maybe_deep(document: bytes, depth: int = 0) -> bool:
-    """Return whether JSON at this level of nesting has enough brackets to be nested too deeply."""
+    """Return whether JSON at this depth has enough brackets to be nested too deeply."""
     least = MAX_DEPTH + 1 - depth
     return len(document) >= 2 * least and document.count(b"{") + document.count(b"[") >= least
 
 
 def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | None:
-    """Decode JSON of a certain shape in one pass, or return None: then `decode` and `defects` find
-    what is wrong.
+    """Decode JSON of a known shape in one pass, or return None. Then `decode` and `defects` find what is wrong.
 
-    The caller must check two things: integers beyond 64 bits, and deep nesting.
+    The caller must check for integers beyond 64 bits and for deep nesting.
     """
     if _has_escaped(raw):
         return None
@@ -123,19 +115,19 @@ def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | N
 
 
 class Flat(Protocol):
-    """A body whose objects have no objects in them, except at known names."""
+    """A body without nested objects, except at known names."""
 
     def count_names(self) -> int:
-        """Return the number of names in the body, or -1 if that or its values must be looked into."""
+        """Return the number of names in the body, or -1 if the body must be decoded in the thorough way."""
 
 
 FlatBody = TypeVar("FlatBody", bound=Flat)
 
 
 def decode_flat(raw: bytes, decoder: msgspec.json.Decoder[FlatBody]) -> FlatBody | None:
-    """Decode JSON of a certain shape in one pass, or return None where `decode` and `check` may find more.
+    """Decode JSON of a known shape in one pass, or return None if `decode` and `check` may find defects.
 
-    If every colon belongs to a name that was decoded, then no name is a duplicate.
+    If every colon belongs to a decoded name, no name is a duplicate.
     """
     if _has_escaped(raw):
         return None
@@ -170,7 +162,7 @@ def _decode_leniently(raw: bytes) -> Any:
 
 
 class _Repeating(dict[str, Any]):
-    """An object with duplicate names, of which JSON readers silently drop all but one."""
+    """An object with duplicate names. Most JSON readers silently keep only the last value."""
 
     repeated: Sequence[str]
 
@@ -185,7 +177,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def repetitions(value: object, path: str = "") -> Iterator[Detail]:
-    """Yield the duplicate names of an object, but not those of objects inside it."""
+    """Yield the duplicate names of an object, without those of nested objects."""
     if isinstance(value, _Repeating):
         for name in value.repeated:
             yield Detail(f"{path}.{name}" if path else name, DetailCode.DUPLICATE, "Must appear only once.")
@@ -203,10 +195,9 @@ def _malformed(why: str) -> DomainError:
 
 
 def defects(value: object, path: str = "", depth: int = 0) -> Iterator[Detail]:
-    """Yield values that no field may have: U+0000, lone surrogates, NaN, infinities, integers
-    beyond 64 bits, deep nesting.
+    """Yield what no field may have: U+0000, lone surrogates, NaN, infinities, integers beyond 64 bits, deep nesting.
 
-    Also yield duplicate names of objects.
+    Duplicate names are defects, too.
     """
     match value:
         case str():
@@ -290,7 +281,7 @@ class UserRequest(msgspec.Struct, forbid_unknown_fields=True):
     attributes: dict[str, Any] = {}
 
     def count_names(self) -> int:
-        """Return the number of names in the body, or -1 if its attributes must be looked into."""
+        """Return the number of names in the body, or -1 if attributes are not all scalars."""
         if not self.attributes:
             return 1
         return 2 + len(self.attributes) if are_scalars(self.attributes.values()) else -1

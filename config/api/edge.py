@@ -1,7 +1,7 @@
-"""The middleware of the API: every request has an id, every error is JSON, wherever it was raised, and none of the
-middleware for pages runs.
+"""The middleware of the API: every request gets an id, and every error is JSON wherever it was raised.
 
-Pages of other web sites may only send the requests of clients, to the paths that settings name.
+The middleware for pages does not run. Pages of other sites may only send the requests of clients, to the paths that
+settings name.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from config.errors import DomainError
 from config.monitoring.request_ids import current, request_id_of
 
 KEPT_BUT_ASKED = "private, no-cache"
-"""`Cache-Control` of an answer that its caller may keep, but must check with `If-None-Match` before
-each use.
-"""
+"""`Cache-Control` of an answer that the caller may keep, but must revalidate before each use."""
 VARIES_BY = "Authorization, Cookie, X-API-Key, X-Environment"
 """`Vary` of such an answer: the headers that name the caller and the environment."""
 
@@ -59,9 +57,7 @@ class EdgeMiddleware:
 
 
 def _set_caching(headers: Any) -> None:
-    """Keep caches from giving an answer to another caller. Only answers with an ETag may be kept at
-    all.
-    """
+    """Set headers so that caches keep an answer for its caller only. Only answers with an ETag may be kept."""
     if "Cache-Control" not in headers:
         headers["Cache-Control"] = KEPT_BUT_ASKED if "ETag" in headers else "no-store"
         if "ETag" in headers:
@@ -69,8 +65,9 @@ def _set_caching(headers: Any) -> None:
 
 
 def _break_cycle(answer: Any) -> None:
-    """Break the reference cycle of view, request and answer, so that they and the body are freed at
-    once. Only the view is left to the garbage collector, because it refers to its own methods.
+    """Break the reference cycle of view, request and answer, so that the body is freed at once.
+
+    Only the view is left to the garbage collector, because it refers to its own methods.
     """
     view = answer.renderer_context["view"]
     if view.request is not None:
@@ -80,12 +77,12 @@ def _break_cycle(answer: Any) -> None:
 
 
 def is_of_api(path: str) -> bool:
-    """Return whether failures at this path are worded here."""
+    """Return whether this is a path of an API, whose errors are JSON."""
     return _shape(path) is not None
 
 
 def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
-    """Return how the API at this path words a failure, or None outside the APIs."""
+    """Return the function that makes the body of an error for this path, or None outside the APIs."""
     match path.lstrip("/").split("/", 1):
         case ["v1", *_]:
             return payload
@@ -105,9 +102,9 @@ def _is_json(response: HttpResponse) -> bool:
 
 
 class ApiMiddleware:
-    """Calls the views of the APIs itself, so that their requests do not reach the middleware after it.
+    """Calls the views of the APIs itself, so that their requests skip the middleware after it.
 
-    Only a request with the cookie of a session passes Django's own middleware for that.
+    Only requests with a session cookie pass Django's middleware for sessions.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -129,16 +126,14 @@ class ApiMiddleware:
 
 
 def _call_view(request: HttpRequest) -> Any:
-    """Return the answer of the view at the path, or of the view that the server has chosen. Raises Http404."""
+    """Return the answer of the view at the path, or of the view that the server has resolved. Raises Http404."""
     match = request.resolver_match = request.resolver_match or resolve(request.path_info)
     response = match.func(request, *match.args, **match.kwargs)
     return response.render() if isinstance(response, Response) else response
 
 
 class CrossOriginMiddleware(CorsMiddleware):
-    """Events are tracked and queried at one path. Browsers send a GET without a preflight request,
-    so its answer must be withheld.
-    """
+    """Allows cross-origin POSTs only. Browsers send a GET without a preflight, so events must not be readable."""
 
     def __call__(self, request: HttpRequest) -> Any:
         # Not from a page of another site. POSTs are not cached, so `Vary` is not needed.

@@ -50,9 +50,7 @@ _DETAIL_CODES = {
 
 
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
-    """Return the answer to an exception of a view. Defects of the service are logged here, with the
-    id of the request.
-    """
+    """Return the answer to an exception of a view. Defects are logged with the id of the request."""
     request = context["request"]
     failure = as_domain_error(error)
     headers = {}
@@ -70,7 +68,7 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
 
 
 def log_outage(request: Any, error: Exception) -> None:
-    """Log a failure that is no defect of the service."""
+    """Log a failure of the database, which is not a defect."""
     logger.warning(
         "%s %s: database unavailable, request %s: %s", request.method, request.path, request_id(request), error
     )
@@ -147,9 +145,7 @@ def payload(failure: DomainError, request_id: str) -> dict[str, Any]:
 
 
 def details(found: Iterable[Detail]) -> list[dict[str, str]]:
-    """Return the first details as they are written. An error of the body as a whole gets the field
-    `body`.
-    """
+    """Return the first details as JSON. An error of the whole body has the field `body`."""
     return [
         {
             "field": _writable(detail.field, _MAX_NAME_LENGTH) or "body",
@@ -161,9 +157,7 @@ def details(found: Iterable[Detail]) -> list[dict[str, str]]:
 
 
 def _writable(text: str, longest: int) -> str:
-    """Shorten a text that may contain the caller's, and replace lone surrogates, which UTF-8 cannot
-    encode.
-    """
+    """Shorten text that may contain input, and replace lone surrogates, which UTF-8 cannot encode."""
     return text[:longest].encode(errors="replace").decode()
 
 
@@ -188,9 +182,7 @@ _BY_STATUS = {
 def reshape(
     request: HttpRequest, response: HttpResponse, shape: Callable[[DomainError, str], dict[str, Any]] = payload
 ) -> HttpResponse:
-    """Return an answer of Django, mostly HTML, in the shape of the API, with the same status and
-    headers.
-    """
+    """Replace an answer of Django, usually HTML, by an error of the API with the same status and headers."""
     failure = _BY_STATUS.get(response.status_code, as_domain_error(Exception()))
     if failure.code is ErrorCode.INTERNAL_ERROR:
         logger.error("%s %s failed outside of its view, request %s", request.method, request.path, request_id(request))

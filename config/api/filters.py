@@ -1,4 +1,4 @@
-"""Query strings. Unknown parameters, duplicates and values of the wrong type are refused."""
+"""Query strings. Unknown and duplicate parameters and values of the wrong type are refused."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ class StrictFilterBackend(DjangoFilterBackend):
 
 
 def read_parameters(request: Request, filterset_class: type[django_filters.FilterSet]) -> dict[str, Any]:
-    """Return the parameters of an operation that is not a list, by name. A parameter that was not
-    sent is None.
-    """
+    """Return the parameters of an operation by name, for operations that are not lists. Missing ones are None."""
     filterset = filterset_class(request.query_params, request=request)
     _check(request, filterset)
     values: dict[str, Any] = filterset.form.cleaned_data
@@ -40,7 +38,7 @@ def read_parameters(request: Request, filterset_class: type[django_filters.Filte
 
 
 def narrowed(request: Request, filterset_class: type[django_filters.FilterSet], queryset: Rows) -> Rows:
-    """Return the rows that match the parameters, for an operation without pages."""
+    """Return the rows that match the parameters, for operations without pages."""
     filterset = filterset_class(request.query_params, queryset=queryset, request=request)
     _check(request, filterset)
     rows: Rows = filterset.qs
@@ -79,9 +77,7 @@ def _misused(request: Request, known: Collection[str], required: Collection[str]
 
 
 def _sent(request: Request) -> Iterable[tuple[str, list[str]]]:
-    """Return the parameters, with bytes that are not UTF-8 as lone surrogates. (Django would
-    replace them.)
-    """
+    """Return the parameters. Bytes that are not UTF-8 are lone surrogates, which Django would replace."""
     sent = request.query_params  # raises if there are too many
     query = request.META.get("QUERY_STRING", "")
     if "%" not in query and query.isascii():
@@ -192,7 +188,7 @@ def _restore_plus(text: str) -> str:
 
 
 class MomentFilter(django_filters.Filter):
-    """An ISO 8601 moment; a date alone is its first instant or, with `end_of_day`, its last."""
+    """An ISO 8601 date and time. A date alone is its first instant or, with `end_of_day`, its last."""
 
     schema = MOMENT
     field_class = _MomentField

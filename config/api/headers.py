@@ -17,9 +17,7 @@ _is_gzip = re.compile(r"(gzip|\*)(;q=(1|0?\.0*[1-9])[0-9.]*)?")
 
 
 def is_known(headers: Mapping[str, Any], etag: str) -> bool:
-    """Return whether `If-None-Match` in a WSGI environment names this tag; weak and strong tags are
-    equal.
-    """
+    """Return whether `If-None-Match` in a WSGI environment names this tag. Weak and strong tags are equal."""
     if "HTTP_IF_NONE_MATCH" not in headers:
         return False
     tags = parse_etags(headers["HTTP_IF_NONE_MATCH"])
@@ -33,7 +31,7 @@ def takes_gzip(headers: Mapping[str, Any]) -> bool:
 
 
 def stale_header(seconds: int | None) -> dict[str, str]:
-    """Return the header of an answer from a state that was last known to be the newest so many seconds ago."""
+    """Return the header of an answer from a state that was last known to be current `seconds` ago."""
     return {} if seconds is None else {"X-Stale": str(seconds)}
 
 
@@ -62,7 +60,7 @@ def change_reason(request: Request) -> str:
 
 
 def _decode(raw: bytes) -> str | None:
-    """Return None if the bytes are not UTF-8: a text such as "100%FF" is not percent-encoded, and is used as it is."""
+    """Decode UTF-8, or return None. A reason such as "100%FF" is not percent-encoded and used unchanged."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -1,6 +1,4 @@
-"""`Idempotency-Key`: a repeated request gets the first answer again, and its work is not done
-twice.
-"""
+"""`Idempotency-Key`: a repeated request gets the first answer again, and its work is done once."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ def idempotent(
 ) -> Callable[Concatenate[View, Request, Path], HttpResponse]:
     """Make a handler do its work once for each idempotency key.
 
-    One transaction stores the key, the work and the answer, or none of them. Another request with
-    the same key waits for it. Only successes are kept.
+    One transaction stores the key, the work and the answer, or nothing. Another request with the same key waits for
+    it. Only successes are stored.
     """
 
     @wraps(handle)
@@ -72,24 +70,20 @@ def _refused(code: DetailCode, message: str) -> ValidationFailed:
 
 
 def _sender_and_key(view: ApiViewSet, key: str) -> str:
-    """Return the id of a key, which is separate for each caller and environment."""
+    """Return the id of a key, which differs between callers and environments."""
     sender = view.caller.key_id or view.request.user.pk or "anonymous"
     return sha256(f"{view.environment.pk}\n{sender}\n{key}".encode()).hexdigest()
 
 
 def _digest_of_request(request: Request) -> str:
-    """Return a digest of the request with its body. Bodies that are not JSON are refused before
-    that.
-    """
+    """Return a digest of the request with its body. Raises for bodies that are not JSON."""
     request.data  # noqa: B018 (reads the body)
     sent: bytes = getattr(request._request, "sent_body", b"")
     return sha256(f"{request.method} {request.get_full_path()}\n".encode() + sent).hexdigest()
 
 
 def _rendered(view: ApiViewSet, response: Response) -> Response:
-    """Return the answer as it will be sent. It is rendered inside the transaction, which can still
-    be rolled back.
-    """
+    """Render the answer inside the transaction, which can still be rolled back."""
     view.finalize_response(view.request, response)
     response.render()
     return response

@@ -1,8 +1,8 @@
-"""Limits of how much one key or one address may ask for, shared by all workers of a host.
+"""Rate limits of keys and addresses, shared by all workers of a host.
 
-Each has an allowance that refills steadily. What is left of it is kept as one number, the moment at which it would be
-full again (the generic cell rate algorithm). Numbers are in places that a hash chooses. Two callers rarely share one,
-and nobody can aim at the place of another.
+Each caller has an allowance that refills steadily. It is stored as one number, the time at which it would be full again
+(the generic cell rate algorithm). A hash chooses the place of the number. Callers rarely share a place, and nobody can
+aim at the place of another caller.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from config.monitoring.memory import ALLOWANCES
 
 PLACES = ALLOWANCES
 SECONDS = 10
-"""The allowance of so many seconds may be used at once."""
+"""The allowance of this many seconds may be used at once."""
 EVENTS_OF_REQUEST = 10
-"""So many events of a batch count as much as a request."""
+"""This many events of a batch count as much as a request."""
 _COUNTED = "halyard.counted"
 _PREFIX_OF_IPV6 = 64
-"""The least that a provider gives to one customer."""
+"""The smallest network that providers give to a customer."""
 
 
 class TooManyRequests(DomainError):
@@ -57,11 +57,11 @@ class _Limits:
         self.read()
 
     def read(self, **_: object) -> None:
-        """Read settings again, which change in tests only."""
+        """Read the settings, which change only in tests."""
         self.of_key, self.of_address = settings.RATE_LIMIT_KEY, settings.RATE_LIMIT_ADDRESS
 
     def acquire(self, subject: str, who: str, per_second: int, cost: float, *, is_over: bool = False) -> None:
-        """Use some of an allowance. Raises TooManyRequests if it is used up, unless the request is over anyway."""
+        """Use a part of an allowance. Raises TooManyRequests if it is used up, unless the work `is_over` already."""
         # Texts have other hashes in every process, but the workers are forks of one process, so theirs are the same.
         now, place = time.monotonic(), hash(who) % PLACES
         full_at = self.full_at[place]
@@ -77,19 +77,19 @@ setting_changed.connect(_limits.read)
 
 
 def share(numbers: Any) -> None:
-    """Share the numbers with other processes: an array of so many places, in memory that all of them have."""
+    """Use an array of PLACES numbers in memory that all processes share."""
     _limits.full_at = numbers
 
 
 def require_allowance(environ: dict[str, Any], caller: Caller | None) -> None:
-    """Count a request, once. Raises TooManyRequests if its key, or the address of a client, has sent too many."""
+    """Count a request once. Raises TooManyRequests if its key or its address has sent too many."""
     if _COUNTED not in environ:
         _acquire(environ, caller, 1)
         environ[_COUNTED] = True
 
 
 def charge_events(environ: Mapping[str, Any], caller: Caller, count: int) -> None:
-    """Count the events of a batch, which is answered in any case. Later requests may be refused for it."""
+    """Count the events of a batch that is answered already. Later requests may be refused."""
     _acquire(environ, caller, count / EVENTS_OF_REQUEST, is_over=True)
 
 
@@ -105,7 +105,7 @@ def _acquire(environ: Mapping[str, Any], caller: Caller | None, cost: float, *, 
 
 @lru_cache(maxsize=10_000)
 def _network_of(address: str) -> str | None:
-    """Return what is limited together, or None for this machine itself, and for a proxy that does not say for whom."""
+    """Return the network that is limited together, or None for this machine and for clients that are not known."""
     parsed = parse_address(address)
     if parsed is None or parsed.is_loopback:
         return None

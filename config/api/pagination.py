@@ -1,6 +1,4 @@
-"""Paging by key: a page begins after the last row of the page before, so that deep pages cost as
-little as the first.
-"""
+"""Paging by key: a page begins after the last row of the previous page, so deep pages are as fast as the first."""
 
 from __future__ import annotations
 
@@ -21,11 +19,10 @@ from config.timestamps import parse_timestamp
 
 
 class KeysetPagination(BasePagination):
-    """Paging by `limit` and `cursor`. The `Link` header has the next page, so that the body stays
-    as documented.
+    """Paging by `limit` and `cursor`. The `Link` header has the next page, so the body is only the rows.
 
-    `ordering` must name columns that are unique together, all ascending or all descending. Without
-    a `default_limit`, the answer has all rows.
+    `ordering` must name columns that are unique together, all ascending or all descending. Without a `default_limit`,
+    the answer has all rows.
     """
 
     ordering: Sequence[str] = ("pk",)
@@ -70,7 +67,7 @@ class KeysetPagination(BasePagination):
         return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
     def _decode(self, cursor: str, model: type[Model]) -> list[Any]:
-        """Return the values of a cursor. A changed cursor, or one of another list, is refused."""
+        """Return the values of a cursor. A changed cursor or one of another list is refused."""
         columns = self._columns()
         try:
             sent = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))

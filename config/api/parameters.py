@@ -1,4 +1,4 @@
-"""The parameters and headers of operations. Those of most operations follow from what their views declare."""
+"""The parameters and headers of operations in the OpenAPI document. Most follow from what views declare."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Permissions: each action of a view names the scope that a key needs and the permission that a
-user needs.
-"""
+"""Permissions: each action of a view names the scope that a key needs, and the permission that a user needs."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from config.models import Scope
 
 
 class Access(NamedTuple):
-    """The least scope of a key, and the Django permission of a signed-in user, for one action.
+    """The minimum scope of a key, and the Django permission of a user, for one action.
 
     `common` names what the action changes for all environments, such as `Segments`, which requires
     a key with `common`.

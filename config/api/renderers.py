@@ -42,9 +42,7 @@ def envelope(data: Any) -> bytes:
 
 
 class AlwaysJSON(BaseContentNegotiation):
-    """Ignores `Accept`, because answers are always JSON. The type of a body chooses its parser, or
-    the body is refused.
-    """
+    """Ignores `Accept`, because answers are always JSON. The media type of a body chooses its parser."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         media_type = media_type_of(request.content_type)
@@ -58,7 +56,7 @@ class AlwaysJSON(BaseContentNegotiation):
 
 
 def media_type_of(content_type: str) -> str | None:
-    """Return the media type of a body, or None if it is text in another encoding than UTF-8."""
+    """Return the media type of a body, or None if its charset is not UTF-8."""
     media_type, _, parameters = content_type.lower().partition(";")
     if "charset" in parameters and not _is_utf8.search(parameters):
         return None

@@ -28,9 +28,7 @@ _components: dict[str, Schema] = {}
 
 
 def closed_object(properties: Schema, description: str = "", *, optional: Sequence[str] = ()) -> Schema:
-    """Return the schema of an object with these properties and no others. All but the optional ones
-    are required.
-    """
+    """Return the schema of an object with these properties only. All but the optional ones are required."""
     return {
         "type": "object",
         **({"description": description} if description else {}),
@@ -125,9 +123,7 @@ def _derived_codes(view: Any, path: str, method: str) -> Iterator[ErrorCode]:
 
 
 def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
-    """Return an answer whose schema is a component with the name of its first code, or of all codes
-    for a conflict.
-    """
+    """Return an answer whose component has the name of its first code, or of all codes for a conflict."""
     # Codes of other statuses occur in the same combination everywhere.
     named = codes if codes[0].status == 409 else codes[:1]
     words = "_".join(code.value.removesuffix("_error") for code in named).split("_")
@@ -167,8 +163,9 @@ def named(operation_id: str, **described: Any) -> Callable[[Handler], Handler]:
 
 
 def answer(serializer: Any, description: str, example: Any = None) -> OpenApiResponse:
-    """Return the description of a success. It needs an example of its payload only if the tour
-    prints none. The example has no envelope; for a list, it is one entry (see `config.api.document`).
+    """Return the description of a success. It needs an example only if the guide's tour prints none.
+
+    The example has no envelope. For a list, it is one entry.
     """
     examples = [] if example is None else [OpenApiExample("Example", value=example)]
     return OpenApiResponse(serializer, description, examples)
@@ -203,7 +200,7 @@ CALLERS = ("bearerKey", "headerKey", "adminSession")
 
 
 def complete_document(result: Schema, **_: Any) -> Schema:
-    """Add what no single operation declares: the introduction, the ways to authenticate, and the shapes of failures.
+    """Add what no operation declares: the introduction, the ways to authenticate, and the shapes of failures.
 
     This is a hook of drf-spectacular.
     """
@@ -216,9 +213,7 @@ def complete_document(result: Schema, **_: Any) -> Schema:
 
 
 class EnvelopeSchema(AutoSchema):
-    """Put payloads under `data` if the view does so. Answers and requests have no properties that
-    are not declared.
-    """
+    """Puts payloads under `data` if the view does so. Objects have no properties that are not declared."""
 
     def get_override_parameters(self) -> list[Any]:
         return [*super().get_override_parameters(), *parameters_for(self.view, self.path)]
@@ -234,9 +229,7 @@ class EnvelopeSchema(AutoSchema):
         return bodies
 
     def get_auth(self) -> list[dict[str, list[str]]]:
-        """One of these is enough. If ANONYMOUS_SCOPE is set, callers on the machine itself need
-        none.
-        """
+        """Return alternatives. With ANONYMOUS_SCOPE, callers on the machine itself need none of them."""
         own: str = getattr(self.view, "own_credentials", "")
         if own:
             return [{own: []}]
@@ -286,9 +279,7 @@ class EnvelopeSchema(AutoSchema):
         return schema
 
     def _insert_field_validators(self, field: Any, schema: Any) -> None:
-        """Allow an empty text in the pattern, because a `oneOf` with two kinds of text makes
-        generated clients find two matches.
-        """
+        """Allow an empty string in the pattern. In a `oneOf` of two strings, generated clients find two matches."""
         super()._insert_field_validators(field, schema)
         if getattr(field, "allow_blank", False) and "oneOf" in schema:
             text, _empty = schema.pop("oneOf")

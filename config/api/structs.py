@@ -1,8 +1,7 @@
-"""Answers as structs, from which both their JSON and their part of the OpenAPI document are
-derived.
+"""Answers as structs, which define both their JSON and their component of the OpenAPI document.
 
-An answer is a subclass of `Answer`, named as its component of the OpenAPI document. Its docstring is the description
-of the component, and each property is an annotated field, in the order of the JSON:
+An answer is a subclass of `Answer` with the name of its component. Its docstring describes the component, and each
+property is an annotated field, in the order of the JSON:
 
     class VariantUsers(Answer):
         \"\"\"A variant and the users who were exposed to it.\"\"\"

@@ -1,6 +1,4 @@
-"""The base of all views of the API, which reads the clock, catches up with the configuration and
-identifies the caller.
-"""
+"""The base of all views of the API. It reads the clock, refreshes the configuration and identifies the caller."""
 
 from __future__ import annotations
 
@@ -37,21 +35,21 @@ class ApiViewSet(GenericViewSet[Any]):
 
     access: ClassVar[Mapping[str, Access]]
     bodies: ClassVar[Mapping[str, type[msgspec.Struct]]] = {}
-    """The bodies of actions that are called often. A serializer explains what such a type does not accept."""
+    """The bodies of actions that are called often. A serializer explains bodies that these types do not accept."""
     fast_lane: ClassVar[Mapping[str, Any]] = {}
     """How actions are answered in front of Django, if they are: see `config.serving.fast_lane`."""
     etag_of: ClassVar[Literal["resource", "answer"] | None] = None
-    """What the `ETag` of an answer is of: the version of the resource, or also all else that is in the answer."""
+    """What an `ETag` covers: the version of the resource, or the whole answer."""
     answers_from_memory: ClassVar[Collection[str]] = ()
     """The actions that are answered from the last known state while the database is away."""
     evaluates: ClassVar[Collection[str]] = ()
-    """The actions that evaluate flags for a user, whose failures metrics count as such."""
+    """The actions that evaluate flags for a user. Metrics count their failures as failed evaluations."""
     never_waits: ClassVar[Collection[str]] = ()
-    """The actions that need no database at all, so that they are answered however many requests wait for it."""
+    """The actions that need no database, which are answered while other requests wait for it."""
     own_credentials: ClassVar[str] = ""
-    """The security scheme of the document, for views whose callers have other credentials than all others."""
+    """The security scheme of views whose callers have credentials of their own."""
     keeps_history: ClassVar[bool] = True
-    """Whether what it writes gets entries in the history, with their `X-Change-Reason`."""
+    """Whether writes of the view are in the history, with their `X-Change-Reason`."""
     _staleness: int | None = None
     http_method_names = ["get", "head", "post", "patch", "delete"]
 
@@ -119,9 +117,10 @@ class ApiViewSet(GenericViewSet[Any]):
         headers: Mapping[str, str] | None = None,
         is_of_answer: bool = False,
     ) -> Response:
-        """Return an answer with the version of a resource, or 304 if the caller has this answer. If
-        parts of the answer have no version, the tag gets a digest of the whole answer, which
-        `If-Match` ignores. `is_of_answer` says so of one answer, and `etag_of` of all.
+        """Return an answer with the version of a resource, or 304 if the caller has this answer.
+
+        If parts of the answer have no version, the tag gets a digest of the whole answer, which `If-Match` ignores.
+        `is_of_answer` says so for one answer, and `etag_of` for all answers of a view.
         """
         if is_of_answer or self.etag_of == "answer":
             # Sorted, because databases may return the names of a document in another order.
@@ -133,7 +132,7 @@ class ApiViewSet(GenericViewSet[Any]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The arguments of every write of the domain that describe its caller: who, when and why."""
+        """The arguments of every write of the domain: who writes, when and why."""
         actor = replace(self.caller.actor, request=request_id(self.request))
         return {"actor": actor, "now": self.now, "reason": self.reason}
 
@@ -147,7 +146,7 @@ class ApiViewSet(GenericViewSet[Any]):
         return values
 
     def read_body(self, request: Request, serializer_class: Callable[..., BaseSerializer[Any]]) -> Any:
-        """Return the body as the type that `bodies` names. Raises with all invalid fields, which a serializer finds."""
+        """Return the body as the type in `bodies`. Raises with all invalid fields, which a serializer finds."""
         data, wanted = request.data, self.bodies[self.action]
         body = convert(data, wanted)
         return wanted(**self.validated(data, serializer_class)) if body is None else body
@@ -163,15 +162,11 @@ class ApiViewSet(GenericViewSet[Any]):
             self.validated(data, NoBodySerializer)
 
     def optional_body(self, request: Request) -> Any:
-        """Return the body of an operation with an optional payload. A missing or empty body is
-        `{}`.
-        """
+        """Return the body of an operation with an optional payload. A missing or empty body is `{}`."""
         return check(decode(request.data)) if isinstance(request.data, bytes) else request.data
 
     def sent_changes(self, request: Request) -> Any:
-        """Return the body of an update. It must not be empty, because a body that got lost would
-        change nothing silently.
-        """
+        """Return the body of an update. An empty one is refused, because a lost body would silently change nothing."""
         if request.stream is None:
             raise DomainError(ErrorCode.MALFORMED_JSON, "The body is empty; send one JSON document in UTF-8.")
         return request.data

@@ -146,9 +146,7 @@ class Page:
 
     @property
     def address(self) -> str:
-        """Return the part of the URL after `/guide/`: the path without `.md`, or for an index its
-        folder.
-        """
+        """Return the URL after `/guide/`: the path without `.md`, or the folder of an index."""
         stem = self.path.removesuffix(".md")
         return "" if stem == "index" else stem.removesuffix("/index")
 
@@ -161,9 +159,7 @@ class Page:
         return self.source.partition("\n")[0].removeprefix("# ").strip()
 
     def resolve(self, target: str) -> str:
-        """Return a relative link of this page as a path in the folder of the guide. `..` at its
-        start leaves the folder.
-        """
+        """Resolve a relative link to a path in the folder of the guide. A leading `..` leaves the folder."""
         return posixpath.normpath(posixpath.join(posixpath.dirname(self.path), target))
 
 

@@ -1,6 +1,4 @@
-"""Rendering the Markdown of a page to HTML, with its sections for the table of contents and the
-search.
-"""
+"""Renders the Markdown of a page to HTML, with its sections for the table of contents and the search."""
 
 from __future__ import annotations
 
@@ -42,9 +40,9 @@ _NAMES = {
     "yaml": "YAML",
 }
 _PLACES = {"/clients/", "/docs", "/redoc"}
-"""Pages outside the guide. Their paths are code, which becomes a link; in a repository, a link would lead nowhere."""
+"""Paths of pages outside the guide. As code, they become links here, and lead nowhere in a repository."""
 _ANSWERS = {"http", "json", "text"}
-"""Languages of output. Such a block directly below a block of code is drawn as a part of it."""
+"""Languages of output. Such a block below a block of code is drawn as a part of it."""
 
 
 class Section(NamedTuple):
@@ -137,14 +135,14 @@ def _tokens(language: str, code: str) -> str:
 
 
 def _size_of_png(path: Path) -> tuple[int, int]:
-    """Return the width and the height in pixels, which follow the signature and the name of the first part."""
+    """Return the width and the height in pixels from the header of a PNG."""
     with path.open("rb") as file:
         width, height = struct.unpack(">16x2I", file.read(24))
     return width, height
 
 
 class _Finish(Treeprocessor):
-    """Adds anchors to sections, resolves and adds links, and makes wide tables scroll separately."""
+    """Adds anchors and links, resolves links between pages, and lets wide tables scroll."""
 
     def __init__(self, md: Markdown, page: Page) -> None:
         super().__init__(md)
@@ -185,9 +183,7 @@ class _Finish(Treeprocessor):
                 )
 
     def _resolve(self, link: Element) -> None:
-        """Replace a link to the file of a page by its URL. A link to a file outside the guide
-        becomes plain text.
-        """
+        """Replace a link to the file of a page by its URL. A link out of the guide becomes plain text."""
         parts = urlsplit(link.get("href", ""))
         if parts.scheme or not parts.path:
             return
@@ -200,9 +196,7 @@ class _Finish(Treeprocessor):
 
 
 def anchor_of(title: str) -> str:
-    """Return the same anchor that code hosts give a heading: `Filters & headers` becomes
-    `filters--headers`.
-    """
+    """Return the anchor of a heading as code hosts make it: `filters--headers` for `Filters & headers`."""
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 

@@ -31,7 +31,7 @@ PAGE_HEADERS = {
 
 
 def read_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Answer 405 to other methods. Otherwise a POST would get 403 for its missing CSRF token, as if one could help."""
+    """Answer other methods with 405. Otherwise, a POST would get 403 for a missing CSRF token, which is misleading."""
     return csrf_exempt(require_safe(view))
 
 
