@@ -7,12 +7,13 @@ import re
 from typing import Any
 from unittest import mock
 
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.contrib.messages import get_messages
 from django.template.response import SimpleTemplateResponse
 from django.test import Client, TestCase
 
 from config.models import Change
+from tests.factories import permissions_named
 
 BY_SCRIPT = {"Sec-Fetch-Mode": "cors"}
 """What browsers send along when a script calls, and no page is opened."""
@@ -31,9 +32,8 @@ def sign_in(*permissions: str, username: str = "ada") -> AdminClient:
     superuser.
     """
     user = User.objects.create_user(username, is_staff=True, is_superuser=not permissions)
-    for permission in permissions:
-        app, codename = permission.split(".")
-        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    if permissions:
+        user.user_permissions.set(permissions_named(permissions))
     client = AdminClient()
     client.force_login(user)
     return client

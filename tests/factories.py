@@ -4,6 +4,7 @@ change behind each.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -132,6 +133,14 @@ class KeyFactory(Configuration):
         return create_key(**{"actor": ACTOR, "now": NOON, "common": values["scope"] == Scope.MANAGE, **values})
 
 
+def permissions_named(names: Collection[str]) -> list[Permission]:
+    """Return the permissions that Django calls so, such as `flags.view_flag`."""
+    codenames = [name.partition(".")[2] for name in names]
+    rows = Permission.objects.filter(codename__in=codenames).select_related("content_type")
+    found = {f"{row.content_type.app_label}.{row.codename}": row for row in rows}
+    return [found[name] for name in names]
+
+
 class UserFactory(factory.django.DjangoModelFactory):
     """A user of the admin with no permission; `permissions` are such as `flags.view_flag`."""
 
@@ -148,6 +157,5 @@ class UserFactory(factory.django.DjangoModelFactory):
 
     @factory.post_generation
     def permissions(self: User, create: bool, wanted: Any, **_: Any) -> None:
-        for name in wanted or ():
-            app, codename = name.split(".")
-            self.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+        if wanted:
+            self.user_permissions.set(permissions_named(wanted))

@@ -53,7 +53,7 @@ def world_of_the_module(django_db_setup: None, django_db_blocker: DjangoDbBlocke
 def world(world_of_the_module: World, db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     for place in ("config.monitoring.request_ids.uuid7", "events.api.inputs.uuid7"):
         monkeypatch.setattr(place, lambda: ID)
-    with time_machine.travel(NOW, tick=False):
+    with own_connection(), time_machine.travel(NOW, tick=False):
         yield world_of_the_module
     tally.pop()
 
@@ -107,7 +107,7 @@ def _outcome(application: Any, world: World, request: Request) -> Outcome:
     world.remember_variants()
     tally.pop()
     began: list[Any] = []
-    with own_connection(), undone():
+    with undone():
         parts = application(environ, lambda status, headers, *_: began.extend((status, headers)))
         body = b"".join(parts)
         if hasattr(parts, "close"):
