@@ -32,9 +32,9 @@ _NEVER_KEPT = ("csrfmiddlewaretoken", _FIELD, *ANSWERS)
 _SECONDS = 24 * 3600
 _MAX_CHARACTERS = 4 * 1024**2  # a body may have 5 MiB
 _STATUS = 403
-_ENDED = "the session had ended. This page has what was entered before you signed in as {name}"
-SWITCHED = "another environment was chosen in the meantime. This page has what was entered before"
-_EXPIRED = "the form had expired. This page has what was entered into it, and you are signed in as {name}"
+_SESSION_EXPIRED = "Your session expired"
+SWITCHED = "Another environment was chosen in the meantime"
+_FORM_EXPIRED = "The form expired"
 
 Kept = dict[str, Any]
 """The address of the page with the form, as `page`, and its `input`: a list of values for each name."""
@@ -115,7 +115,7 @@ def _recover(request: HttpRequest) -> HttpResponse | None:
         return None if is_login else _sign_in_page(request, None)
     if not kept or not has_input or not _is_from_here(request):
         return None
-    give_back(request, kept, _EXPIRED)
+    give_back(request, kept, _FORM_EXPIRED)
     return HttpResponseRedirect(kept["page"])
 
 
@@ -165,7 +165,7 @@ def _move_to_session(request: HttpRequest, **_: Any) -> None:
     """Move the input from the page to sign in to the session."""
     kept = carried_in(request) if request is not None else None
     if kept:
-        give_back(request, kept, _ENDED)
+        give_back(request, kept, _SESSION_EXPIRED)
 
 
 def carry(kept: Kept | None) -> dict[str, Any]:
@@ -189,8 +189,7 @@ def give_back(request: HttpRequest, kept: Kept, why: str) -> None:
     request.session[_KEY] = kept
     if environment := environment_of(kept["input"]):
         request.session[ENVIRONMENT_KEY] = environment
-    text = f"Nothing has changed yet, because {why}. Check it, and send it again."
-    messages.warning(request, text.format(name=request.user.get_username()))
+    messages.warning(request, f"{why}, so nothing was saved. Your input is back: check it and save again.")
 
 
 def environment_of(submitted: dict[str, list[str]]) -> str:

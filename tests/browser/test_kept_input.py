@@ -20,7 +20,7 @@ def sign_in_again(page: Page) -> None:
     page.get_by_label("Username").fill("ada")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("Password").press("Enter")
-    expect(page.get_by_text("Nothing has changed yet, because the session had ended.")).to_be_visible()
+    expect(page.get_by_text("Your session expired, so nothing was saved.")).to_be_visible()
 
 
 @BOTH
@@ -96,7 +96,7 @@ def test_form__signed_in_again_in_another_tab__is_filled_again(visit: Visit) -> 
     other.get_by_role("button", name="Log in").click()
     expect(other.get_by_role("heading", name="Changed today")).to_be_visible()
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("because the form had expired")).to_be_visible()
+    expect(page.get_by_text("The form expired")).to_be_visible()
     expect(page.locator("#id_description")).to_have_value("From before")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was changed successfully")).to_be_visible()

@@ -50,7 +50,7 @@ def test_flag__switched_back__is_filled_again_there() -> None:
     assert page.request["PATH_INFO"] == page_of(flag)
     assert page.context["current_environment"].key == "production"
     assert page.context["adminform"].form["description"].value() == "Two\r\nlines & <more>"
-    assert messages_of(page)[-1].startswith("Nothing has changed yet, because another environment was chosen")
+    assert messages_of(page)[-1].startswith("Another environment was chosen in the meantime, so nothing was saved.")
     assert Flag.objects.get().description == ""
 
 

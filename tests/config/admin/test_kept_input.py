@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 LOGIN, OVERVIEW = "/admin/login/", "/admin/"
 PASSWORD = "a-long-Passphrase-1"
-ENDED = "Nothing has changed yet, because the session had ended."
+ENDED = "Your session expired, so nothing was saved."
 
 
 def page_of(flag: Flag, page: str = "change") -> str:
@@ -79,7 +79,7 @@ def test_form__session_ended__is_filled_again_and_saved_when_sent() -> None:
     form = page.context["adminform"].form
     assert (form["description"].value(), form["rules"].value()) == (sent["description"], sent["rules"])
     assert messages_of(page)[0].startswith(ENDED)
-    assert "entered before you signed in as ada" in messages_of(page)[0]
+    assert "Your input is back" in messages_of(page)[0]
     assert revision() == before
     again = {name: form[name].value() for name in form.fields} | {"rules": "[]"}
     assert client.post(page_of(flag), {name: value for name, value in again.items() if value}).status_code == 302

@@ -33,7 +33,7 @@ def test_form__with_the_token_of_an_earlier_session__is_filled_again() -> None:
     assert (response.status_code, response.headers["Location"]) == (302, address)
     page = client.get(address)
     assert page.context["adminform"].form["key"].value() == "new"
-    assert "because the form had expired" in messages_of(page)[0]
+    assert "The form expired" in messages_of(page)[0]
     assert "before you signed in" not in messages_of(page)[0]
     assert not Segment.objects.exists()
 
