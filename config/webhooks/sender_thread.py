@@ -75,7 +75,7 @@ class Sender:
 
     def _turn(self) -> None:
         """Wait a moment for an attempt to end, and then look for work if there may be some."""
-        has_news = self._record_ended(wait=_SECONDS_BETWEEN_SIGNALS)
+        has_news = self.record_ended(wait=_SECONDS_BETWEEN_SIGNALS)
         signal = signal_file.read()
         if has_news or signal != self._signal or time.monotonic() >= self._look_at:
             self.look()
@@ -106,11 +106,8 @@ class Sender:
             outcome = Outcome(None, f"an error of the server ({type(error).__name__})", 0)
         self._ended.put((attempt, outcome))
 
-    def record_ended(self) -> bool:
-        """Record the attempts that have ended, and return whether there were any."""
-        return self._record_ended(wait=0)
-
-    def _record_ended(self, wait: float) -> bool:
+    def record_ended(self, wait: float = 0) -> bool:
+        """Record the attempts that have ended, and return whether there were any. Wait so many seconds for the first."""
         has_ended = False
         try:
             while True:
