@@ -107,7 +107,7 @@ class Sender:
         self._ended.put((attempt, outcome))
 
     def record_ended(self, wait: float = 0) -> bool:
-        """Record the attempts that have ended, and return whether there were any. Wait so many seconds for the first."""
+        """Record attempts that have ended, and return whether there were any. `wait` is in seconds, for the first one."""
         has_ended = False
         try:
             while True:
