@@ -107,7 +107,7 @@ class Sender:
         self._ended.put((attempt, outcome))
 
     def record_ended(self, wait: float = 0) -> bool:
-        """Record attempts that have ended, and return whether there were any. `wait` is in seconds, for the first one."""
+        """Record attempts that have ended, and return whether there were any. Wait `wait` seconds for the first one."""
         has_ended = False
         try:
             while True:
