@@ -19,7 +19,7 @@ from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity, definitions_of
-from experiments.models import Experiment, Exposure
+from experiments.models import Experiment, Exposure, UserValue
 from experiments.results.maturity import MatureSums, read_mature
 from experiments.results.refresh import refresh
 from experiments.results.sums import (
@@ -36,6 +36,7 @@ from tests.conftest import NOON
 from tests.experiments.results.by_hand import exposed, sums_by_hand
 from tests.experiments.results.histories import DEFINITIONS, NUMBERS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
+from tests.plans import analyze
 from tests.selection import histories
 from tests.transactions import undone
 
@@ -216,6 +217,12 @@ def test_read_mature__no_metric_with_a_window__takes_one_statement(
 @pytest.mark.one_server("the plan of PostgreSQL is read")
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="the planner of PostgreSQL is asked")
 def test_read_mature__last_day__is_found_by_the_index(experiment: Experiment) -> None:
+    place = {"state": experiment.result_state, "metric": EXPOSURE, "variant_number": 1, "phase": 1}
+    UserValue.objects.bulk_create(
+        UserValue(**place, user_id=f"u{number}", exposed_at=NOON, day=NOON.date() + timedelta(days=number % 100))
+        for number in range(1000)
+    )
+    analyze(UserValue)
     of_day = stored_values(experiment).filter(day=NOON.date(), metric=EXPOSURE, exposed_at__lt=NOON + HOUR)
     with planned(enable_seqscan="off", enable_bitmapscan="off"):
         assert "exposed_user_by_day" in of_day.explain()

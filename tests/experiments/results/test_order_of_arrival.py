@@ -41,7 +41,7 @@ from tests.transactions import undone
 pytestmark = pytest.mark.django_db
 
 HOUR = timedelta(hours=1)
-_VALUES = [field.name for field in UserValue._meta.concrete_fields if field.name not in ("experiment", "pk")]
+_VALUES = [field.name for field in UserValue._meta.concrete_fields if field.name not in ("state", "pk")]
 STOP = NOON + timedelta(hours=150)
 LATER = NOON + timedelta(days=30)
 Step = Callable[[Environment], object]
