@@ -216,9 +216,10 @@ def _case(by_number: Mapping[int, str], db_type: str) -> str:
     """Return the expression of each part by its number, else NULL.
 
     A row of VALUES for each part would read better, but PostgreSQL prepares its expressions again for each wide row.
+    What Citus sends to its workers of `CASE part.number WHEN ...` fails there.
     """
-    whens = " ".join(f"WHEN {number} THEN {expression}" for number, expression in by_number.items())
-    return f"CASE part.number {whens} END" if whens else f"CAST(NULL AS {db_type})"
+    whens = " ".join(f"WHEN part.number = {number} THEN {expression}" for number, expression in by_number.items())
+    return f"CASE {whens} END" if whens else f"CAST(NULL AS {db_type})"
 
 
 def _is_kept(part: Part) -> str:
