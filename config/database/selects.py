@@ -18,7 +18,7 @@ from django.db.models import Expression, Field, IntegerField, Model, QuerySet
 from django.db.models.sql import DeleteQuery
 from django.db.models.sql.datastructures import BaseTable
 
-from config.database.engines import Engine, engine
+from config.database.engines import Engine, engine, is_distributed
 
 Row = TypeVar("Row", bound=Model)
 
@@ -67,22 +67,29 @@ def select_of(queryset: QuerySet[Any, Any]) -> Select:
     return Select(sql, tuple(params), (*(queryset.query.selected or ()),))
 
 
-def insert_select(model: type[Model], *selects: Select, order_by: str, **same: int) -> int:
-    """Store the rows of SELECTs in the order of a column, and return their number.
+def insert_select(model: type[Model], *selects: Select, order_by: str, **same: int) -> None:
+    """Store the rows of SELECTs in the order of a column.
 
     The columns of a SELECT are named like fields of the model. Those that another one has besides are NULL, and those
     in `same` have one value in all rows.
     """
+    # Rows of several SELECTs would go through the coordinator of Citus.
+    for together in [(select,) for select in selects] if is_distributed() else [selects]:
+        _insert_select(model, together, order_by, same)
+
+
+def _insert_select(model: type[Model], selects: Sequence[Select], order_by: str, same: Mapping[str, int]) -> None:
     names = [*dict.fromkeys(chain(*(select.columns for select in selects)))]
     fields: list[Any] = [model._meta.get_field(name) for name in (*same, *names)]
     columns = ", ".join(_quoted(field.column) for field in fields)
     rows = " UNION ALL ".join(_aligned(select, fields[len(same) :]) for select in selects)
     values = ", ".join([*["%s"] * len(same), *map(_quoted, names)])
-    statement = (
-        f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) "  # noqa: S608 (names of columns)
-        f"SELECT {values} FROM ({rows}) AS stored ORDER BY {_quoted(order_by)}"
-    )
-    return _execute(statement, [*same.values(), *chain(*(select.params for select in selects))])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) "  # noqa: S608 (names of columns)
+            f"SELECT {values} FROM ({rows}) AS stored ORDER BY {_quoted(order_by)}",
+            [*same.values(), *chain(*(select.params for select in selects))],
+        )
 
 
 def _aligned(select: Select, fields: Sequence[Any]) -> str:
@@ -110,11 +117,11 @@ def unpivoted(
     columns["is_ranked"] = _case({part.number: "TRUE" for part in parts if part.is_flagged}, "boolean")
     columns["metric"] = "part.number"
     selected = [*map(_quoted, keys), *(f"{value} AS {_quoted(name)}" for name, value in columns.items())]
-    numbers = " UNION ALL ".join(f"SELECT {part.number} AS number" for part in parts)
+    numbers = _numbers([part.number for part in parts])
     is_kept = _case({part.number: _is_kept(part) for part in parts}, "boolean")
     sql = (
         f"SELECT {', '.join(selected)} FROM ({wide.sql}) AS wide "  # noqa: S608 (names of columns)
-        f"CROSS JOIN ({numbers}) AS part WHERE {is_kept}"
+        f"CROSS JOIN {numbers} WHERE {is_kept}"
     )
     return Select(sql, wide.params, (*keys, *columns))
 
@@ -208,6 +215,13 @@ class _Rows(BaseTable):
         return (*super().identity, self._select)
 
 
+def _numbers(numbers: Sequence[int]) -> str:
+    """Return the table `part` of these numbers. What UNION makes of them would go through the coordinator of Citus."""
+    if connection.vendor == "postgresql":
+        return f"unnest(ARRAY[{', '.join(map(str, numbers))}]) AS part (number)"
+    return f"({' UNION ALL '.join(f'SELECT {number} AS number' for number in numbers)}) AS part"
+
+
 def _by_part(parts: Sequence[Part], name: str, db_type: str) -> str:
     return _case({part.number: _column(part.sources[name]) for part in parts if name in part.sources}, db_type)
 
@@ -236,12 +250,6 @@ def _column(source: str | NonZero | Indicator) -> str:
             return f"CASE WHEN wide.{_quoted(column)} = {value} THEN 1 END"
         case _:
             return f"wide.{_quoted(source)}"
-
-
-def _execute(sql: str, params: Sequence[Any]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        return int(cursor.rowcount)
 
 
 def _quoted(name: str) -> str:

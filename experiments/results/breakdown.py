@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from django.db.models import Count, F, Q, QuerySet, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
 
 from config.database.planning import IN_ONE_PASS, planned
 from experiments.models import EXPOSURE, Experiment, Exposure, UserValue
@@ -131,7 +131,9 @@ def _stored(
     counts = Q(metric__in=[number for number in source.definitions if source.definitions[number].span not in limits])
     for span, boundary in limits.items():
         last_day = stored_values(experiment).filter(metric=EXPOSURE, day=boundary.date(), exposed_at__lt=boundary)
-        is_mature = Q(day__lt=boundary.date()) | Q(day=boundary.date(), user_id__in=last_day.values("user_id"))
+        # By the user, so that Citus has each worker ask for its own.
+        is_before = Exists(last_day.filter(user_id=OuterRef("user_id")))
+        is_mature = Q(day__lt=boundary.date()) | Q(is_before, day=boundary.date())
         of_span = [number for number, definition in source.definitions.items() if definition.span == span]
         counts |= Q(metric__in=of_span) & is_mature
     return _of_phases(stored_exposures(experiment), phases), values.filter(counts)

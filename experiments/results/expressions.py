@@ -354,15 +354,24 @@ class _PathOfDays(Template):
 
 
 class _ListOfDay(Aggregate):
-    """The values other than NULL of one day, as JSON."""
+    """The different values other than NULL of one day: in SQLite a list in JSON, in PostgreSQL the inside of an object.
+
+    An object has each of its keys once, so that PostgreSQL counts the keys of all days. Citus 13.2 crashes on a
+    subquery that takes lists apart.
+    """
 
     output_field = TextField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Sql:
         value, of_value = compiler.compile(self.source_expressions[0])
         condition, of_condition = compiler.compile(self.filter)
-        listed = f"jsonb_agg({value}) FILTER (WHERE {condition} AND {value} IS NOT NULL)"
-        return listed, [*of_value, *of_condition, *of_value]
+        # 1 and 1.0 are equal, and so must their texts be.
+        key = (
+            f"CASE WHEN jsonb_typeof(to_jsonb({value})) = 'number' THEN trim_scale(to_jsonb({value})::numeric)::text "
+            f"ELSE to_jsonb({value})::text END"
+        )
+        keys = f"jsonb_object_agg({key}, true) FILTER (WHERE {condition} AND {value} IS NOT NULL)"
+        return f"trim('{{}}' FROM {keys}::text)", [*of_value * 3, *of_condition, *of_value]
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Sql:
         value, of_value = compiler.compile(self.source_expressions[0])
@@ -375,18 +384,15 @@ class _ListOfDays(Template):
 
     window_compatible = True
     output_field = TextField()
-    postgresql = "jsonb_agg({0})"
+    postgresql = "string_agg({0}, ',')"
     sqlite = "json_group_array({0})"
 
 
 class _DistinctInLists(Template):
-    """The number of different values in the lists of several days. PostgreSQL has null for a day without values."""
+    """The number of different values in the lists of several days. A day without values has NULL in PostgreSQL."""
 
     output_field = IntegerField()
-    postgresql = (
-        "(SELECT COUNT(DISTINCT listed) FROM jsonb_array_elements({0}) AS days (listed_of_day), "
-        "jsonb_array_elements(NULLIF(listed_of_day, 'null')) AS listed)"
-    )
+    postgresql = "jsonb_array_length(jsonb_path_query_array(('{' || COALESCE({0}, '') || '}')::jsonb, '$.keyvalue()'))"
     sqlite = "distinct_in_lists({0})"
 
 

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from django.db import transaction
-from django.db.models import Count, FloatField, IntegerField, QuerySet
+from django.db.models import Count, FloatField, QuerySet
 from django.db.models.functions import Cast
 
 from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
-from config.database.selects import Column
 from config.database.transactions import read_consistently
 from config.documents import Document
 from experiments.metrics.definition import Definition, definitions_of
@@ -35,7 +34,7 @@ from experiments.models.locks import lock_results
 from experiments.results.maturity import Maturity, boundaries_of
 from experiments.results.metrics import amount, in_window
 from experiments.results.value_counts import Key, ValueCounts
-from experiments.results.values import Source, source_of, stored_exposures, stored_values
+from experiments.results.values import Source, group_columns, source_of, stored_exposures, stored_values
 from experiments.stats.types import Quantile
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ MAX_IN_MEMORY = 5_000_000
 """The most values that the service reads at once. Each takes about 70 bytes while they are sorted."""
 
 _ROWS_AT_ONCE = 10_000
-_FIELDS = frozenset(field.name for field in Exposure._meta.get_fields())
 
 Quantiles = Mapping[int, Mapping[str, Quantile]]
 """The quantiles by metric index and variant, of the metrics of type quantile alone."""
@@ -135,9 +133,8 @@ def find_quantiles(definition: Definition, source: Source, keys: Sequence[str]) 
 def values_of_events(definition: Definition, source: Source, columns: Sequence[str] = ()) -> QuerySet[Exposure]:
     """Return the events that a quantile counts, each with its `amount`, its user and some columns of the exposure."""
     rows = source.of_metric(definition, *columns).filter(in_window(definition))
-    annotated = {name: Column(name, IntegerField()) for name in columns if name not in _FIELDS}
     return (
-        rows.annotate(**annotated)
+        rows.annotate(**group_columns(columns))
         .annotate(amount=Cast(amount(definition.quantity), FloatField()))
         .filter(amount__isnull=False)
     )

@@ -17,6 +17,7 @@ from django.db.models.functions import Cast
 
 from config.database.selects import Column, rows_of, select_of
 from experiments.models import Exposure
+from experiments.results.values import group_columns
 
 if TYPE_CHECKING:
     from experiments.stats.quantiles import Products, Size, Tie
@@ -40,7 +41,7 @@ class ValueCounts:
 
     def __init__(self, values: QuerySet[Exposure], keys: Sequence[str], users: Mapping[Key, int]) -> None:
         self._keys = [*keys]
-        rows = rows_of(Exposure, select_of(values.values(*keys, "user_id", "amount")))
+        rows = self._rows_of(values.values(*keys, "user_id", "amount"))
         self._values = rows.annotate(value=Column("amount", FloatField()))
         self._groups = {key: group for group, key in enumerate(users)}
         self._users = [*users.values()]
@@ -136,8 +137,10 @@ class ValueCounts:
     def _of_users(self, **aggregates: Any) -> Any:
         """Return the groups over a row for each user with these aggregates and the number of events as `n`."""
         of_users = self._values.values(*self._keys, "user_id").annotate(n=Count("value"), **aggregates)
-        rows = rows_of(Exposure, select_of(of_users)).annotate(n=Column("n", IntegerField()))
-        return rows.values(*self._keys)
+        return self._rows_of(of_users).annotate(n=Column("n", IntegerField())).values(*self._keys)
+
+    def _rows_of(self, rows: QuerySet[Any, Any]) -> QuerySet[Exposure]:
+        return rows_of(Exposure, select_of(rows)).annotate(**group_columns(self._keys))
 
     def _fetch(self, rows: QuerySet[Any, Any], *names: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield the group and the figures of each row."""

@@ -230,6 +230,12 @@ def is_ranked(definition: Definition) -> bool:
     return definition.cap_percentile is not None
 
 
+def group_columns(names: Collection[str]) -> Mapping[str, Column]:
+    """Return the columns that are no fields of an exposure: numbers of the groups of users."""
+    fields = {field.name for field in Exposure._meta.concrete_fields}
+    return {name: Column(name, IntegerField()) for name in names if name not in fields}
+
+
 def computed_values(source: Source) -> QuerySet[UserValue]:
     """Return the values of all users by all metrics, computed from events alone.
 

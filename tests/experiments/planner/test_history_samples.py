@@ -169,6 +169,7 @@ def test_sample__about_as_many_users_as_are_looked_at__counts_them_all(
     assert (found.users, found.sums.n) == (12, min(most, 12))
 
 
+@pytest.mark.one_server("Citus takes a statement for each setting of its planner")
 def test_sample__any_number_of_metrics_events__takes_a_few_queries(
     production: Environment, django_assert_max_num_queries: Any
 ) -> None:

@@ -15,6 +15,7 @@ from config.models import Environment
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure
+from experiments.results import quantiles
 from experiments.results.breakdown import Slice, read_breakdown
 from experiments.results.maturity import read_mature
 from experiments.results.refresh import refresh
@@ -206,6 +207,14 @@ def added(parts: Iterable[dict[Any, list[float]]]) -> dict[Any, list[str]]:
     return {key: [f"{float(value) + 0.0:.9e}" for value in values] for key, values in whole.items() if any(values)}
 
 
+@pytest.fixture(params=["in memory", "counted by the database"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How quantiles are found: from values that the service reads, or from counts of the database."""
+    if request.param != "in memory":
+        monkeypatch.setattr(quantiles, "MAX_IN_MEMORY", 0)
+
+
+@pytest.mark.usefixtures("_way")
 def test_read_breakdown__quantile__is_that_of_the_users_of_each_slice(production: Environment) -> None:
     median = Definition("median", 1, "quantile", Quantity("load", "seconds"), quantile=0.5)
     experiment = make_experiment(production, median)
@@ -222,6 +231,7 @@ def test_read_breakdown__quantile__is_that_of_the_users_of_each_slice(production
     }
 
 
+@pytest.mark.usefixtures("_way")
 def test_read_breakdown__quantile_of_several_splits__is_that_of_the_users_of_each(production: Environment) -> None:
     median = Definition("median", 1, "quantile", Quantity("load", "seconds"), quantile=0.5)
     experiment = make_experiment(production, median)
@@ -232,9 +242,9 @@ def test_read_breakdown__quantile_of_several_splits__is_that_of_the_users_of_eac
     refresh(experiment, NOON)
 
     slices = {part.value: part.quantiles for part in read(experiment, ODD_NAME, now=NOON, splits=[[1], [2, 3]])}
-    first, second = (quantiles[0]["green"] for quantiles in slices["pro"])
+    first, second = (of_split[0]["green"] for of_split in slices["pro"])
     assert ((first.n, first.value), (second.n, second.value)) == ((1, 1), (2, 7))
-    assert [len(quantiles) for quantiles in slices["free"]] == [1, 0]
+    assert [len(of_split) for of_split in slices["free"]] == [1, 0]
 
 
 def test_read_breakdown__everybody__has_the_numbers_of_mature_users_as_well(production: Environment) -> None:

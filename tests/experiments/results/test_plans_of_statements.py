@@ -95,6 +95,7 @@ def test_compute__with_statistics__looks_each_user_up(grown: Experiment) -> None
     assert [condition for condition in found if "user_id" not in condition] == []
 
 
+@pytest.mark.one_server("the coordinator of Citus has no rows to count")
 def test_compute_all__of_many_users__gathers_statistics_once_it_is_committed(
     grown: Experiment, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
