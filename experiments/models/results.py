@@ -89,7 +89,7 @@ class UserValue(ValueColumns):
     """The value of a metric for an exposed user.
 
     A user has a row for each metric that counts one of their events, and a row of EXPOSURE. A refresh subtracts these
-    values from the sums before it adds the new ones. One statement writes all rows of a user, so the unique row of
+    values from the sums before it adds the new ones. One transaction writes all rows of a user, so the unique row of
     EXPOSURE keeps each of them from being there twice.
     """
 
