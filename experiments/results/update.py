@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
 
-from django.db import transaction
 from django.db.models import Q, QuerySet, Sum
 
-from config.database.planning import BY_INDEX, IN_ONE_PASS, gather_statistics, planned
+from config.database.planning import BY_INDEX, IN_ONE_PASS, planned
 from config.database.selects import insert_select
 from config.database.transactions import commit_in_two_phases, keep_snapshots_from_beginning
 from events.counts.storage import quarter_of
 from events.models import EventCount
-from experiments.models import DailySums, DayValue, Experiment, Exposure, ResultState, UserValue, VariantSums
+from experiments.models import DailySums, DayValue, Experiment, ResultState, UserValue, VariantSums
 from experiments.results.caps import find_cap
 from experiments.results.quantiles import no_quantiles
 from experiments.results.series import select_day_values, stored_day_values, sum_day_values
@@ -42,8 +40,6 @@ from experiments.results.values import (
 )
 
 USERS_AT_ONCE = 10_000
-MANY_USERS = 10_000
-"""Reading all of more users than these takes longer than gathering statistics of them."""
 
 _EVENTS_A_USER = 30
 """One pass reads this many events in the time in which an index finds the events of one user."""
@@ -85,8 +81,7 @@ class Update:
             of_users.delete()
         for sums in (VariantSums, DailySums):
             sums._default_manager.filter(experiment=self.experiment).delete()
-        number = exposed_users(self.experiment).count()
-        if is_quicker_in_one_pass(self.experiment, number):
+        if is_quicker_in_one_pass(self.experiment, exposed_users(self.experiment).count()):
             with planned(**IN_ONE_PASS):
                 self._insert(None)
         else:
@@ -97,9 +92,6 @@ class Update:
         self._change.add(1, self.sums_of_values())
         self._compute_all_days(self.state.daily_metrics)
         self._store()
-        if number > MANY_USERS:
-            # Until PostgreSQL gathers them itself, a refresh of one user would read all users of the experiment.
-            transaction.on_commit(partial(gather_statistics, Exposure, UserValue))
 
     def begin_series(self, metrics: Collection[int]) -> None:
         """Store the values of days for these metrics, and keep them up to date from now on."""

@@ -23,7 +23,6 @@ from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure, ResultState, UserValue
-from experiments.results import update
 from experiments.results.changed_users import find_changed_users, has_changes
 from experiments.results.forced_exposures import remove_forced_exposures
 from experiments.results.refresh import refresh
@@ -93,23 +92,6 @@ def test_compute__with_statistics__looks_each_user_up(grown: Experiment) -> None
 
     assert found
     assert [condition for condition in found if "user_id" not in condition] == []
-
-
-@pytest.mark.one_server("the coordinator of Citus has no rows to count")
-def test_compute_all__of_many_users__gathers_statistics_once_it_is_committed(
-    grown: Experiment, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
-) -> None:
-    monkeypatch.setattr(update, "MANY_USERS", USERS - 1)
-    with django_capture_on_commit_callbacks(execute=True):
-        Update(ResultState.objects.get(experiment=grown), grown).compute_all()
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT relname::text, reltuples FROM pg_class WHERE relname ~ '^experiments_(exposure|uservalue)$'"
-        )
-        rows = dict(cursor.fetchall())
-    assert rows["experiments_exposure"] >= USERS
-    assert rows["experiments_uservalue"] >= 2 * USERS
 
 
 def test_changes__without_statistics__look_each_user_up(grown: Experiment) -> None:
