@@ -305,7 +305,7 @@ def of_day(aggregate: Aggregate) -> Aggregate:
     """Return the aggregate over the rows of one day from which `until_each_day` makes one over several days."""
     if isinstance(aggregate, CountDistinct):
         [value, *_] = aggregate.get_source_expressions()
-        return _ListOfDay(value, filter=aggregate.filter)
+        return _ListOfDay(_ListedValue(value), filter=aggregate.filter)
     return aggregate
 
 
@@ -353,6 +353,17 @@ class _PathOfDays(Template):
     sqlite = "json_group_array({0})"
 
 
+class _ListedValue(Template):
+    """A value as a member of a list, or as a key of an object: of values that are equal, the texts are, too."""
+
+    output_field = TextField()
+    postgresql = (
+        "CASE WHEN jsonb_typeof(to_jsonb({0})) = 'number' THEN trim_scale(to_jsonb({0})::numeric)::text "
+        "ELSE to_jsonb({0})::text END"
+    )
+    sqlite = "{0}"
+
+
 class _ListOfDay(Aggregate):
     """The different values other than NULL of one day: in SQLite a list in JSON, in PostgreSQL the inside of an object.
 
@@ -365,13 +376,11 @@ class _ListOfDay(Aggregate):
     def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Sql:
         value, of_value = compiler.compile(self.source_expressions[0])
         condition, of_condition = compiler.compile(self.filter)
-        # 1 and 1.0 are equal, and so must their texts be.
-        key = (
-            f"CASE WHEN jsonb_typeof(to_jsonb({value})) = 'number' THEN trim_scale(to_jsonb({value})::numeric)::text "
-            f"ELSE to_jsonb({value})::text END"
+        listed = (
+            "trim('{}' FROM (jsonb_object_agg("
+            f"{value}, true) FILTER (WHERE {condition} AND {value} IS NOT NULL))::text)"
         )
-        keys = f"jsonb_object_agg({key}, true) FILTER (WHERE {condition} AND {value} IS NOT NULL)"
-        return f"trim('{{}}' FROM {keys}::text)", [*of_value * 3, *of_condition, *of_value]
+        return listed, [*of_value, *of_condition, *of_value]
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Sql:
         value, of_value = compiler.compile(self.source_expressions[0])
