@@ -169,7 +169,7 @@ class Keys(Reversible):
         return [key_as_json(key) if (key := _find(change)) else None for change in changes]
 
     def write(self, log: Writing, targets: Sequence[Target]) -> None:
-        raise NotImplementedError("The plan allows only new keys, which are revoked.")
+        raise AssertionError("The plan allows only new keys, which are revoked.")
 
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
         for change in changes:

@@ -125,7 +125,7 @@ class Environments(Reversible):
             )
 
     def delete(self, log: Writing, changes: Sequence[Change]) -> None:
-        raise NotImplementedError("The plan refuses to delete an environment.")
+        raise AssertionError("The plan refuses to delete an environment.")
 
 
 reversibles[KIND] = Environments()
