@@ -172,7 +172,7 @@ def read_series(experiment: Experiment, now: datetime, phases: Phases = None) ->
     """Yield each finished day with the sums as of its end, from the first exposure on.
 
     The sums of metrics with a window leave out `users` and `events`. The day of `now`, or of the stop, is not finished:
-    the last point of a series is what the results say now. `results.refresh.refresh_series` comes before.
+    the last point of a series is what the results say now. `results.refresh.bring_series_up_to_date` comes before.
     """
     changes = _add_up(_all_changes(experiment))
     return finished_days(changes, min(filter(None, (now, experiment.stopped_at))), phases)
