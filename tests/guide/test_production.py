@@ -100,6 +100,7 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
 
 
 @pytest.mark.system
+@pytest.mark.once
 def test_pages__commands_in_their_order__all_succeed(operator: Operator) -> None:
     for page in TESTED_BY_AN_OPERATOR:
         for words in command_lines(page):
