@@ -25,7 +25,8 @@ _INTERNAL = "XX000"
 _LOST_WORKER = ("connect", "failed to prepare transaction", "could not commit transaction for shard")
 """A coordinator of Citus says so, with the code for a defect, if it has lost a worker in the middle of a statement."""
 _PROGRAM_LIMITS = "54"
-"""A statement that is too complex for the database will always be so."""
+_TOO_COMPLEX = ("parser stack overflow", "Expression tree is too large", "too many ")
+"""A statement that is too complex for the database will always be so. SQLite has no code for it."""
 
 _SECONDS_BETWEEN_TRIES = 1.0
 
@@ -37,7 +38,7 @@ def is_outage(error: BaseException | None) -> bool:
     if not isinstance(error, (DatabaseError, InterfaceError)):
         return False
     code = getattr(error.__cause__, "sqlstate", None) or ""
-    if code.startswith(_PROGRAM_LIMITS):
+    if code.startswith(_PROGRAM_LIMITS) or str(error).startswith(_TOO_COMPLEX):
         return False
     if code == _INTERNAL:
         return any(words in str(error) for words in _LOST_WORKER)

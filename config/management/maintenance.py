@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from django.db import connection
 
@@ -19,6 +20,8 @@ Work = Callable[[datetime], str]
 
 A task commits short transactions, so that it only needs to run again after an interruption.
 """
+
+Item = TypeVar("Item")
 
 tasks: dict[str, Work] = {}
 
@@ -40,6 +43,24 @@ def register(name: str, work: Work) -> None:
 def maintain(now: datetime) -> Iterator[Report]:
     """Run every task once, even if others fail."""
     return (_run(name, work, now) for name, work in tasks.items())
+
+
+def do_each(items: Iterable[Item], work: Callable[[Item], object]) -> None:
+    """Do a part of a task for each item. If one fails, the others are done all the same.
+
+    Raises RuntimeError with the items that failed, or at once the error of a database that is away.
+    """
+    failed = []
+    for item in items:
+        try:
+            work(item)
+        except Exception as error:
+            if is_outage(error):
+                raise
+            logger.exception("A periodic task failed for %s", item)
+            failed.append(str(item))
+    if failed:
+        raise RuntimeError(f"The task failed for {', '.join(failed)}")
 
 
 def _run(name: str, work: Work, now: datetime) -> Report:

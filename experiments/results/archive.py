@@ -15,6 +15,7 @@ from django.db import transaction
 from config.database.planning import planned
 from config.database.transactions import read_consistently
 from config.documents import Document
+from config.management.maintenance import do_each
 from events.removal import format_count
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
 from experiments.metrics.definition import Definition, definitions_of, never_received
@@ -49,15 +50,19 @@ def refresh_results(now: datetime) -> str:
 
     This is a periodic task, so that little is left to refresh when somebody reads results.
     """
-    refreshed, frozen = 0, 0
-    for experiment in Experiment.objects.measured_by_events().order_by("pk"):
+    refreshed, frozen = [], []
+
+    def refresh(experiment: Experiment) -> None:
         if experiment.frozen_at is not None or is_due(experiment, now):
             freeze(experiment, now)
-            frozen += 1
+            frozen.append(experiment)
         else:
             bring_up_to_date(experiment, now)
-            refreshed += 1
-    return f"brought {format_count(refreshed, 'experiment')} up to date and froze {format_count(frozen, 'other')}"
+            refreshed.append(experiment)
+
+    do_each(Experiment.objects.measured_by_events().order_by("pk"), refresh)
+    counts = format_count(len(refreshed), "experiment"), format_count(len(frozen), "other")
+    return "brought {} up to date and froze {}".format(*counts)
 
 
 def is_due(experiment: Experiment, now: datetime) -> bool:

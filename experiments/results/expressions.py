@@ -38,6 +38,8 @@ LETTERS = "abcdefghij"
 Sql = Any
 """A statement's text and its parameters, as Django's compiler takes them."""
 
+_MIN_FLOAT = 2**63
+"""The smallest number that is no integer of SQLite."""
 _PLACE = re.compile(r"\{(\d)\}")
 
 
@@ -164,10 +166,10 @@ class Scalar(Template):
 
     output_field = TextField()
     postgresql = "CASE WHEN jsonb_typeof({0} -> {1}::text) IN ('string', 'number', 'boolean') THEN {0} -> {1}::text END"
-    # `|| ''` makes a text of it: an aggregate such as json_group_array would take in the JSON itself.
+    # `|| ''` makes a text of it: an aggregate such as json_group_array would take in the JSON itself. SQLite writes
+    # floats with 15 digits, so that some would become equal.
     sqlite = (
-        "(SELECT CASE WHEN type IN ('true', 'false') THEN type "
-        "WHEN type = 'real' AND value = CAST(value AS INTEGER) THEN json_quote(CAST(value AS INTEGER)) "
+        "(SELECT CASE WHEN type IN ('true', 'false') THEN type WHEN typeof(value) = 'real' THEN float_as_json(value) "
         "ELSE json_quote(value) END || '' FROM json_each({0}) "
         "WHERE key = {1} AND type IN ('text', 'integer', 'real', 'true', 'false'))"
     )
@@ -181,8 +183,28 @@ class UpperASCII(Template):
     sqlite = "upper({0})"
 
 
+class Joined(Func):
+    """Texts one after another.
+
+    Django's `Concat` nests them by twos, and SQLite reads a statement with fewer than a hundred levels only.
+    """
+
+    function = "CONCAT"
+    output_field = TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Sql:
+        return super().as_sql(compiler, connection, template="(%(expressions)s)", arg_joiner=" || ")
+
+
 class NumberValue(Value):
-    """A number to compare with `ExactNumber`. PostgreSQL would make floats of both if this one were a float."""
+    """A number to compare with `ExactNumber`. PostgreSQL would make floats of both if this one were a float.
+
+    In JSON, SQLite has integers from 2^63 on as floats, and takes no such parameter.
+    """
+
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Sql:
+        is_large = isinstance(self.value, int) and not -_MIN_FLOAT <= self.value < _MIN_FLOAT
+        return "%s", [float(self.value) if is_large else self.value]
 
     def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Sql:
         return "%s::numeric", [repr(self.value)]
@@ -460,6 +482,7 @@ class Bucket(Func):
 # functions of SQLite
 
 _EXACT_SUM, _STEPS_PASSED, _DISTINCT_IN_LISTS = "exact_sum", "steps_passed", "distinct_in_lists"
+_FLOAT_AS_JSON = "float_as_json"
 
 
 class _ExactSum:
@@ -484,6 +507,11 @@ def _steps_passed(path: str) -> int:
     return passed
 
 
+def _float_as_json(value: float) -> str:
+    """Return a float with the digits that it takes to tell it from others; a whole number has no fraction."""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
 def _distinct_in_lists(lists: str) -> int:
     return len({value for value in _flattened(lists) if value is not None})
 
@@ -501,6 +529,7 @@ def _add_functions(*, connection: Any, **_: Any) -> None:
     if connection.vendor == "sqlite":
         connection.connection.create_aggregate(_EXACT_SUM, 1, _ExactSum)
         connection.connection.create_function(_STEPS_PASSED, 1, _steps_passed, deterministic=True)
+        connection.connection.create_function(_FLOAT_AS_JSON, 1, _float_as_json, deterministic=True)
         connection.connection.create_function(_DISTINCT_IN_LISTS, 1, _distinct_in_lists, deterministic=True)
 
 

@@ -28,7 +28,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce, Concat, Greatest, StrIndex
+from django.db.models.functions import Coalesce, Greatest, StrIndex
 from django.db.models.lookups import (
     Exact,
     GreaterThan,
@@ -48,6 +48,7 @@ from experiments.results.expressions import (
     CountDistinct,
     ExactNumber,
     Float,
+    Joined,
     JSONType,
     Number,
     NumberValue,
@@ -256,7 +257,7 @@ def steps_of(definition: Definition, when: Q) -> Figure:
         Case(When(is_of(step), then=Value(letter)), default=Value(""))
         for step, letter in zip(definition.steps, LETTERS, strict=False)
     ]
-    letters = Concat(Value("|"), *met, output_field=TextField())
+    letters = Joined(Value("|"), *met)
     counts = is_of_any([*definition.steps]) & when
     return Figure((Path(letters, COUNTED_AT, filter=counts),), partial(StepsPassed, steps=len(met)))
 

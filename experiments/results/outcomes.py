@@ -15,6 +15,7 @@ from uuid import UUID
 
 import msgspec
 
+from config.management.maintenance import do_each
 from config.models import Change
 from experiments.models import Experiment, Status, StoredOutcome
 from experiments.models.documents import KIND
@@ -121,8 +122,7 @@ def refresh_outcomes(now: datetime) -> str:
     known = dict(StoredOutcome.objects.filter(is_final=True).values_list("pk", "stopped_at"))
     stopped = Experiment.objects.filter(status=Status.STOPPED).select_related("environment").order_by("pk")
     due = [experiment for experiment in stopped if known.get(experiment.pk) != experiment.stopped_at]
-    for experiment in due:
-        compute_outcome(experiment, now)
+    do_each(due, lambda experiment: compute_outcome(experiment, now))
     return f"computed {format_count(len(due), 'outcome')}"
 
 

@@ -74,6 +74,7 @@ def test_is_outage__error__is_one_if_the_state_of_the_database_is_the_cause(subt
         (with_code(InternalError("failed to prepare transaction 'citus_0_1_2_0' on host h:5432"), "XX000"), True),
         (with_code(InternalError("invalid memory alloc request size"), "XX000"), False),
         (with_code(OperationalError("statement too complex"), "54001"), False),
+        (OperationalError("parser stack overflow"), False),
         (IntegrityError("duplicate"), False),
         (DataError("out of range"), False),
         (ProgrammingError("no such column"), False),

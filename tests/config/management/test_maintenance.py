@@ -83,3 +83,23 @@ def test_register__name_of_another_task__is_refused():
     maintenance.register("purge", fail)
     with pytest.raises(AssertionError, match="purge"):
         maintenance.register("purge", lambda _: "")
+
+
+def test_do_each__one_fails__does_the_others_and_names_it(caplog):
+    done = []
+    with pytest.raises(RuntimeError, match=r"failed for 0$"):
+        maintenance.do_each([2, 0, 1], lambda number: done.append(6 // number))
+    assert done == [3, 6]
+    assert "A periodic task failed for 0" in caplog.text
+
+
+def test_do_each__database_away__tries_no_more():
+    tried = []
+
+    def ask(number: int) -> None:
+        tried.append(number)
+        raise OperationalError("gone")
+
+    with pytest.raises(OperationalError):
+        maintenance.do_each([1, 2], ask)
+    assert tried == [1]

@@ -13,7 +13,10 @@ TEXTS = [
     *("", "a", "A", "abc", "true", "1", "5", "é", "e\u0301", "ß", "SS", "日本", "😀"),
     *('it\'s "%s"\\', "100%", "a_c", "a*c", "[a]"),
 ]
-NUMBERS = [0, 1, 1.0, -1, 2.5, 0.1, 0.30000000000000004, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 1e300, 1e-300, 5]
+NUMBERS = [
+    *(0, 1, 1.0, -1, 2.5, 0.1, 0.30000000000000004, 5),
+    *(2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 2**64 - 1, 1e300, 1e-300),
+]
 VALUES: list[Any] = [*TEXTS, *NUMBERS, True, False, None, [], [1], ["a"], {}, {"a": 1}]
 _TEXT = ("contains", "startsWith")
 _NUMBER = ("greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual")

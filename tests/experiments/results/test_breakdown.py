@@ -37,6 +37,19 @@ def expose(experiment: Experiment, **plans: Any) -> None:
         assign(experiment.pk, user, "green", NOON, attributes={} if plan is None else {ODD_NAME: plan, "other": "x"})
 
 
+def test_read_breakdown__numbers_that_differ_in_the_last_digit__are_distinct(production: Environment) -> None:
+    experiment = ExperimentFactory(running=True)
+    expose(experiment, a=0.3, b=0.30000000000000004, c=2**53 + 1, d=2**63, e=1e22)
+    refresh(experiment, NOON)
+    assert {part.value: part.users for part in read(experiment, ODD_NAME)} == {
+        0.3: 1,
+        0.30000000000000004: 1,
+        2**53 + 1: 1,
+        2**63: 1,
+        1e22: 1,
+    }
+
+
 def test_read_breakdown__values_of_every_type__are_distinct(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="pro", b="pro", c=True, d=1, e=2.5, f="true", g="1", h=None, i=1.0, j=False, k='"é"')

@@ -11,13 +11,18 @@ from config.models import Environment
 from events.models import Event
 from experiments.exposures.recording import assign
 from experiments.lifecycle.decisions import stop_experiment
-from experiments.metrics.definition import Definition, Quantity
+from experiments.metrics.checks import MAX_STEPS
+from experiments.metrics.conditions import MAX_CONDITIONS
+from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment
 from experiments.results import archive, quantiles
+from experiments.results.ages import read_ages
 from experiments.results.analyse import analyse_experiment
 from experiments.results.archive import freeze
+from experiments.results.explain import explain
 from experiments.results.quantiles import compute_quantiles
-from experiments.results.refresh import refresh_locked
+from experiments.results.refresh import bring_series_up_to_date, refresh_locked
+from experiments.results.series import read_series
 from experiments.results.types import VariantFigures
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.histories import make_experiment
@@ -139,3 +144,33 @@ def test_results__distinct__tell_values_of_different_types_apart(production: Env
         EventFactory(user_id="u", name="view", timestamp=NOON, properties={"item": item})
 
     assert green(experiment)["seen"].value == 6
+
+
+def test_results__funnel_of_the_most_steps_and_conditions__are_read_in_every_view(production: Environment) -> None:
+    """SQLite reads statements of a limited depth only."""
+    values = ("a", 1, True, *(f"v{number}" for number in range(17)))
+    where = tuple(Condition(f"p{number}", "notIn", values) for number in range(MAX_CONDITIONS))
+    steps = tuple(Quantity(f"s{number}", where=where) for number in range(MAX_STEPS))
+    experiment = make_experiment(production, Definition("through", 1, "funnel", steps[0], steps=steps))
+    assign(experiment.pk, "ada", "green", NOON)
+    for number, step in enumerate(steps):
+        properties = {condition.property: "other" for condition in where}
+        at = NOON + timedelta(minutes=number)
+        EventFactory(user_id="ada", name=step.event, timestamp=at, properties=properties)
+    now = NOON + 2 * DAY
+    assert green(experiment)["through"].value == 1
+    bring_series_up_to_date(experiment, now)
+    *_, (_, sums) = read_series(experiment, now)
+    assert sums.by_phase[1][0]["green"].positive == 1
+    first, *_ = read_ages(experiment, 0, now, {})
+    assert first[1][0]["green"].positive == 1
+    assert explain(experiment, 0, "green", now=now)["value"] == 1
+
+
+def test_results__distinct_values_that_differ_in_the_last_digit__are_distinct(production: Environment) -> None:
+    """Numbers that are equal are one value however they are written. Texts are others."""
+    experiment = make_experiment(production, Definition("kinds", 1, "distinct", Quantity("view", "kind")))
+    assign(experiment.pk, "ada", "green", NOON)
+    for kind in (0.3, 0.30000000000000004, 1769860800.123456, 1769860800.123457, 2**53, 2**53 + 1, 2, 2.0, 1e22, "2"):
+        EventFactory(user_id="ada", name="view", timestamp=NOON, properties={"kind": kind})
+    assert green(experiment)["kinds"].value == 9
