@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error
 from django.db.models import Model, Q
 from django.utils import timezone
 from django.utils.text import capfirst
 
 from config.change_log.writing import Actor
+from config.database.schema import SchemaWasReplaced, require_migratable
 from config.errors import DomainError
 from config.models import Environment, Source
 from config.slugs import REASON_LENGTH
@@ -26,10 +28,18 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 
 class OperatorCommand(BaseCommand):
-    """A command that calls the domain. It prints the message of a DomainError as one line on stderr."""
+    """A command that calls the domain. It prints the message of a DomainError as one line on stderr.
+
+    On a database that was made before the first release, the program does nothing but say how to move, unless the
+    command works with `any_schema`.
+    """
+
+    any_schema = False
 
     def run_from_argv(self, argv: list[str]) -> None:
         """End silently when the reader of the output, such as `head`, closes the pipe."""
+        if not self.any_schema and "--help" not in argv and "-h" not in argv:
+            self._require_migratable()
         try:
             super().run_from_argv(argv)
             sys.stdout.flush()
@@ -37,6 +47,15 @@ class OperatorCommand(BaseCommand):
             # Python writes the rest of the buffer when it ends, so that must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(128 + signal.SIGPIPE)
+
+    @staticmethod
+    def _require_migratable() -> None:
+        try:
+            require_migratable()
+        except SchemaWasReplaced as error:
+            sys.exit(f"CommandError: {error}.")
+        except Error:
+            pass  # the command says so itself
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if isinstance(sys.stdout, TextIOWrapper):

@@ -17,6 +17,7 @@ from config.management.progress import show_progress
 
 class Command(OperatorCommand):
     help = "Copy the whole database to a file, while it is served. `manage.py restore` reads the file."
+    any_schema = True
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the new file; one that exists is not overwritten")

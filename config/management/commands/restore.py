@@ -14,6 +14,7 @@ from config.management.operator import OperatorCommand
 
 class Command(OperatorCommand):
     help = "Replace the database by what `manage.py backup` has written. Stop `serve` on every host before."
+    any_schema = True
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the file of the backup")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, load_command_class
 from django.db import DatabaseError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -182,6 +182,20 @@ def test_serve__migrations_missing__is_refused_and_the_command_named(started: li
         "The database lacks the migrations events.0001_first_release; run `manage.py migrate`, or serve with --migrate."
     )
     assert not started
+
+
+@pytest.mark.django_db
+def test_commands__of_an_operator_on_a_database_made_before_the_first_release__do_nothing_but_say_how_to_move(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("events", "0001_first_release")
+    recorder.record_applied("events", "0001_initial")
+    command = load_command_class("config", "maintain")
+    with pytest.raises(SystemExit) as refused:
+        command.run_from_argv(["manage.py", "maintain"])
+    assert str(refused.value.code).startswith("CommandError: The database was made before version 0.1.0 and cannot be")
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.django_db
