@@ -55,7 +55,7 @@ def test_is_of__every_operator_and_type__is_what_the_conditions_mean(production:
         ((Condition(ODD_NAME, "equals", 1),), [1, 1.0]),
         ((Condition(ODD_NAME, "notEquals", True),), [False]),
         ((Condition(ODD_NAME, "notEquals", "a"), Condition(ODD_NAME, "startsWith", "a")), ["abc", "a_c", "a*c"]),
-        ((Condition(ODD_NAME, "greaterThan", 2**53),), [2**53 + 1, 2**63 - 1, 1e300]),
+        ((Condition(ODD_NAME, "greaterThan", 2**53),), [2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 1e300]),
         ((Condition(ODD_NAME, "contains", "%"),), ['it\'s "%s"\\', "100%"]),
         ((Condition(ODD_NAME, "in", (False, "1")),), ["1", False]),
     ],
