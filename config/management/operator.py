@@ -35,11 +35,12 @@ class OperatorCommand(BaseCommand):
     """
 
     any_schema = False
+    _is_program = False
+    """Whether it runs by itself, and not within another program such as a test or the setup."""
 
     def run_from_argv(self, argv: list[str]) -> None:
         """End silently when the reader of the output, such as `head`, closes the pipe."""
-        if not self.any_schema and "--help" not in argv and "-h" not in argv:
-            self._require_migratable()
+        self._is_program = True
         try:
             super().run_from_argv(argv)
             sys.stdout.flush()
@@ -48,23 +49,23 @@ class OperatorCommand(BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(128 + signal.SIGPIPE)
 
-    @staticmethod
-    def _require_migratable() -> None:
-        try:
-            require_migratable()
-        except SchemaWasReplaced as error:
-            sys.exit(f"CommandError: {error}.")
-        except Error:
-            pass  # the command says so itself
-
     def execute(self, *args: Any, **options: Any) -> str | None:
         if isinstance(sys.stdout, TextIOWrapper):
             # A character that the terminal cannot show must not look like a failure of the command.
             sys.stdout.reconfigure(errors="backslashreplace")
+        if self._is_program and not self.any_schema:
+            self._require_migratable()
         try:
             return super().execute(*args, **options)
         except DomainError as error:
             raise CommandError(error.message) from error
+
+    def _require_migratable(self) -> None:
+        with suppress(Error):  # which the command says itself
+            try:
+                require_migratable()
+            except SchemaWasReplaced as error:
+                raise CommandError(f"{error}.") from error
 
 
 def actor() -> Actor:
