@@ -47,8 +47,9 @@ def standby(primary: Cluster) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, primary: Cluster, standby: Cluster) -> Iterator[Server]:
     """A server with the standby, for tests that leave that as it was."""
-    # Files are read by half of the threads at most, and by more clients than two.
-    options: Any = {"workers": 1, "THREADS": "8", "DATABASE_TIMEOUT": "3"}
+    # Half of the threads may write files. Five clients read here, and each may ask for its next file before the
+    # server has noticed that it has the last one.
+    options: Any = {"workers": 1, "THREADS": "20", "DATABASE_TIMEOUT": "3"}
     with serving(tmp_path_factory.mktemp("server"), primary.url, REPLICA_URL=standby.url, **options) as running:
         yield running
 
