@@ -5,7 +5,7 @@ Call `results.refresh.bring_up_to_date` before reading. Each function that reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from decimal import Decimal
@@ -14,9 +14,11 @@ from operator import attrgetter, mul
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
+from django.core.exceptions import EmptyResultSet
+from django.db.models import Case, Count, F, Field, FloatField, Q, QuerySet, Sum, Value, When
 
 from config.database.insertion import insert, replacing
+from config.database.selects import Column, rows_of, select_of
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, DailySums, DayValue, Experiment, ResultState, UserValue, VariantSums
 from experiments.models.fields import EXACT, ExactField
@@ -192,7 +194,15 @@ def sum_values(
     `has_exposures` is whether there may be rows of EXPOSURE.
     """
     terms = _Terms(summing, has_exposures)
-    grouped = rows.order_by().values("metric", "variant_number", *keys).annotate(**terms.aggregates())
+    groups = ("metric", "variant_number", *keys)
+    try:
+        select = select_of(rows.order_by().values(*groups, *terms.fields()).annotate(**terms.factors()))
+    except EmptyResultSet:
+        return {}
+    computed = {key: Column(key, made.output_field) for key, made in rows.query.annotations.items() if key in keys}
+    # A factor is converted once for each row, not once for each sum that it is in.
+    once = rows_of(rows.model, select, is_fenced=True).annotate(**computed)
+    grouped = once.values(*groups).annotate(**terms.aggregates())
     sums: Grouped = {}
     for row in grouped:
         variant = summing.variants[row["variant_number"]]
@@ -231,6 +241,23 @@ class _Terms:
         self._exact = summing.definitions.keys() - self._whole
         self._steps = max((len(definition.steps) for definition in summing.definitions.values()), default=0)
 
+    def fields(self) -> list[str]:
+        """Return the fields of values that the aggregates need besides the factors."""
+        of_exposures = ["user_id", "in_several_variants"] if self._has_exposures else []
+        if not self._summing.definitions:
+            return of_exposures
+        return [*of_exposures, "events", "other_currency", "value", *(["steps"] if self._steps else [])]
+
+    def factors(self) -> dict[str, Any]:
+        """Return the factors of products by name. Each is NULL in the rows of metrics of the other kind."""
+        factors: dict[str, Any] = {}
+        for name in ("value", "denominator", "value_before", "denominator_before"):
+            if whole := self._with(name, self._whole):
+                factors[f"whole_{name}_factor"] = _only(whole, self._exact, F(name))
+            if exact := self._with(name, self._exact):
+                factors[f"exact_{name}_factor"] = _only(exact, self._whole, Exact(_capped(name, self._summing.caps)))
+        return factors
+
     def aggregates(self) -> dict[str, Any]:
         """Return the aggregates by name. Values that are 0 are NULL, and cost nothing."""
         aggregates: dict[str, Any] = {}
@@ -246,12 +273,11 @@ class _Terms:
             "row_events": Sum("events"),
             "row_other_currency": Sum("other_currency"),
         }
-        for name in _FACTORS:
-            if whole := self._with(name, self._whole):
-                aggregates[f"whole_{name}"] = Sum(_product(name, {}), filter=self._only(whole, self._exact))
-            if exact := self._with(name, self._exact):
-                product = _product(name, self._summing.caps, Exact)
-                aggregates[f"exact_{name}"] = ExactSum(product, filter=self._only(exact, self._whole))
+        for name, factors in _FACTORS.items():
+            if self._with(name, self._whole):
+                aggregates[f"whole_{name}"] = Sum(_product("whole", factors, FloatField()))
+            if self._with(name, self._exact):
+                aggregates[f"exact_{name}"] = ExactSum(_product("exact", factors, ExactField()))
         for step in range(1, self._steps + 1):
             aggregates[f"row_step_{step}"] = Count("steps", filter=Q(steps__gte=step))
         return aggregates
@@ -292,14 +318,14 @@ class _Terms:
             for factor in factors
         )
 
-    def _only(self, numbers: Sequence[int], others: Collection[int]) -> Q | None:
-        """Return a condition on the metrics, where the statement sums up others in another way."""
-        return Q(metric__in=numbers) if others else None
+
+def _only(numbers: Sequence[int], others: Collection[int], factor: Any) -> Any:
+    """Return a factor in the rows of these metrics alone, where the statement sums up others in another way."""
+    return Case(When(metric__in=numbers, then=factor)) if others else factor
 
 
-def _product(name: str, caps: Caps, convert: Callable[[Any], Any] = lambda factor: factor) -> Any:
-    factors = [convert(_capped(column, caps)) for column in _FACTORS[name]]
-    return reduce(mul, factors)
+def _product(kind: str, factors: Sequence[str], output_field: Field[Any, Any]) -> Any:
+    return reduce(mul, (Column(f"{kind}_{factor}_factor", output_field) for factor in factors))
 
 
 def _capped(column: str, caps: Caps) -> Any:
