@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
-from experiments.stats.cuped import NOT_REGISTERED
+from experiments.stats.cuped import DIFFERENT_BEFORE, NOT_REGISTERED
 from experiments.stats.effects import Contrast, Levels
+from experiments.stats.findings import is_suspicious
 from experiments.stats.outcomes import Analysis, MeasureAnalysis
 from experiments.stats.plans import is_fixed_reading, is_unread, primary_index
 from experiments.stats.samples import OUT_OF_RANGE, Sample
+from experiments.stats.shortages import MIN_USERS, find_shortages
 from experiments.stats.strata import NOBODY, Arms, ComparisonGroup, group_variants
 from experiments.stats.types import (
     Basis,
@@ -25,11 +28,13 @@ from experiments.stats.types import (
     Measure,
     Quantile,
     Reason,
+    ReasonCode,
     SingleLook,
     Split,
     Sums,
     Test,
     VariantEstimate,
+    name_phases,
 )
 from experiments.stats.verdict import decide, find_harmed
 
@@ -44,7 +49,18 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     measures = analyse_measures(inputs, range(len(inputs.measures)), is_exact=is_exact)
     splits = inputs.splits or [Split(stratum.variants, stratum.users) for stratum in inputs.strata]
     ratio = sample_ratio.check_phases(splits)
-    return Analysis(measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio))
+    return Analysis(
+        measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio, partial(_are_distinct, inputs))
+    )
+
+
+def _are_distinct(inputs: Inputs, first: str, second: str) -> bool:
+    """Return whether the first goal shows a difference between two treatments, at the level of a single test."""
+    primary = primary_index(inputs)
+    assert primary is not None  # noqa: S101 (there is a winner)
+    design = replace(inputs.design, control=second)
+    contrast = _compare(replace(inputs, design=design), primary, is_fixed=False).variants[first].contrast
+    return isinstance(contrast, Contrast) and contrast.always_valid_p < design.alpha
 
 
 def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
@@ -53,7 +69,13 @@ def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool
     compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
     corrections = _correct(inputs.design, [compared], primary_index(inputs))
     chosen = [_analyse_measure(compared[index], corrections[0], is_exact=is_exact) for index in indexes]
-    return [_without_labels(analysis) for analysis in chosen] if waits else chosen
+    if not waits:
+        return chosen
+    # Guardrails do not wait.
+    return [
+        analysis if inputs.measures[index].is_guardrail else _without_labels(analysis)
+        for index, analysis in zip(indexes, chosen, strict=True)
+    ]
 
 
 def _without_labels(analysis: MeasureAnalysis) -> MeasureAnalysis:
@@ -124,6 +146,8 @@ class _Compared:
     users: Mapping[str, int]
     phases: Sequence[Sequence[int]]
     left_out: Mapping[str, Sequence[int]]
+    before: Mapping[str, Estimate | Reason]
+    is_adjusted: bool
     controls: dict[int, VariantEstimate] = field(default_factory=dict)  # by the id of their arms
 
 
@@ -145,15 +169,19 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
     keys = [variant.key for variant in design.variants]
     treatments = [key for key in keys if key != design.control]
     groups = group_variants(measure, strata, design.control, treatments)
+    before = {key: _before(groups[key], key, measure, design) for key in treatments}
+    is_adjusted = design.is_adjusted and not any(map(is_suspicious, before.values()))
     return _Compared(
         index,
         measure,
         design,
-        is_fixed,
-        variants={key: _sides(groups[key], key, design) for key in keys},
+        is_fixed and not measure.is_guardrail,
+        variants={key: _sides(groups[key], key, measure, design, is_adjusted=is_adjusted) for key in keys},
         users={key: sum(stratum.get(key, NOBODY).n for stratum in strata) for key in keys},
         phases=[stratum.phases for stratum in inputs.strata],
         left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
+        before=before,
+        is_adjusted=is_adjusted,
     )
 
 
@@ -169,18 +197,21 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
     return left_out
 
 
-def _sides(group: ComparisonGroup, key: str, design: Design) -> _Sides:
-    arms = (group.strata.adjusted if design.is_adjusted else None) or group.strata.raw
-    return _Sides(group, arms, _contrast(arms, key, design))
+def _sides(group: ComparisonGroup, key: str, measure: Measure, design: Design, *, is_adjusted: bool) -> _Sides:
+    arms = (group.strata.adjusted if is_adjusted else None) or group.strata.raw
+    return _Sides(group, arms, _contrast(arms, key, measure, design))
 
 
-def _contrast(arms: Arms, key: str, design: Design) -> Contrast | Reason:
+def _contrast(arms: Arms, key: str, measure: Measure, design: Design) -> Contrast | Reason:
+    pair = arms.pair(key, design.control, is_non_negative=_is_non_negative(measure))
     treatment, control = arms.of(key), arms.of(design.control)
-    if isinstance(treatment, Reason):
-        return treatment
-    if isinstance(control, Reason):
-        return control
-    return effects.contrast(treatment, control, design, arms.shared)
+    if isinstance(pair, Reason) or isinstance(treatment, Reason) or isinstance(control, Reason):
+        return pair if isinstance(pair, Reason) else arms.missing
+    return effects.contrast(pair, treatment, control, design, arms.shared)
+
+
+def _is_non_negative(measure: Measure) -> bool:
+    return measure.is_non_negative or measure.kind == "share"
 
 
 def _correct(design: Design, parts: Sequence[Sequence[_Compared]], primary: int | None) -> Sequence[_Corrections]:
@@ -212,8 +243,7 @@ def _analyse_measure(compared: _Compared, corrections: _Corrections, *, is_exact
     variants = [
         _estimate(compared, key, corrections.get((compared.index, key)), is_exact=is_exact) for key in compared.variants
     ]
-    before = {key: _before(compared, key) for key in compared.variants if key != compared.design.control}
-    return MeasureAnalysis(compared.measure.key, variants, before, compared.left_out)
+    return MeasureAnalysis(compared.measure.key, variants, compared.before, compared.left_out)
 
 
 def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, is_exact: bool) -> VariantEstimate:
@@ -223,7 +253,7 @@ def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, 
     raw_arms = sides.group.strata.raw
     if sides.arms is raw_arms:
         return _variant(compared, sides.arms, key, users, comparison)
-    raw = _Sides(sides.group, raw_arms, _contrast(raw_arms, key, compared.design))
+    raw = _Sides(sides.group, raw_arms, _contrast(raw_arms, key, compared.measure, compared.design))
     raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
     of_raw = _variant(compared, raw_arms, key, users, raw_comparison)
     return _variant(compared, sides.arms, key, users, comparison, of_raw)
@@ -270,21 +300,32 @@ def _comparison(
 ) -> Comparison:
     measure, design, contrast, strata = compared.measure, compared.design, sides.contrast, sides.group.strata
     basis = _basis(compared, sides, key)
-    cuped = strata.cuped if design.is_adjusted else NOT_REGISTERED
+    cuped = strata.cuped if compared.is_adjusted else DIFFERENT_BEFORE if design.is_adjusted else NOT_REGISTERED
+    shortages = _find_shortages(compared, sides, key)
     choice = _choose(compared, sides, key, is_exact=is_exact)
     if isinstance(contrast, Reason):
         comparison = _untested(compared, basis, contrast, cuped, choice)
     else:
         comparison = _tested(compared, basis, contrast, correction, cuped, choice)
+    comparison = replace(comparison, shortages=shortages, label="unclear" if shortages else comparison.label)
     if not measure.is_guardrail:
         return comparison
     of_arms = sides.arms.of(key), sides.arms.of(design.control)
     is_silent = _is_silent(strata.strata, key, design.control)
-    users = basis.users, basis.control.n
-    judged = guardrails.judge(
-        measure, guardrails.GuardrailSides(*of_arms, contrast, is_silent, users), comparison, design
-    )
-    return replace(comparison, guardrail=judged)
+    both = guardrails.GuardrailSides(*of_arms, contrast, is_silent, strata.strata, (key, design.control))
+    return replace(comparison, guardrail=guardrails.judge(measure, both, comparison, design))
+
+
+def _find_shortages(compared: _Compared, sides: _Sides, key: str) -> Sequence[Reason]:
+    control, group = compared.design.control, sides.group
+    if key == control:
+        return ()
+    if not group.indexes:
+        message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {MIN_USERS} in each."
+        return [Reason(ReasonCode.TOO_FEW_USERS, message)]
+    phases = sorted(phase for index in group.indexes for phase in compared.phases[index])
+    where = f" in {name_phases(phases)}" if len(group.indexes) < len(compared.phases) else ""
+    return find_shortages(compared.measure, group.strata.strata, (control, key), where=where)
 
 
 def _basis(compared: _Compared, sides: _Sides, key: str) -> Basis:
@@ -344,7 +385,7 @@ def _effects(compared: _Compared, contrast: Contrast, levels: Levels) -> tuple[E
     difference = effects.difference(contrast, levels)
     if isinstance(difference, Reason):
         return difference, difference
-    is_non_negative = compared.measure.is_non_negative or compared.measure.kind == "share"
+    is_non_negative = _is_non_negative(compared.measure)
     return difference, effects.lift(contrast, levels, difference, is_non_negative=is_non_negative)
 
 
@@ -368,15 +409,15 @@ def _choose(compared: _Compared, sides: _Sides, key: str, *, is_exact: bool) -> 
     return bayes.choose_mean(contrast.difference, contrast.error, is_decrease_good=measure.is_decrease_good)
 
 
-def _before(compared: _Compared, key: str) -> Estimate | Reason:
+def _before(group: ComparisonGroup, key: str, measure: Measure, design: Design) -> Estimate | Reason:
     """Return the difference from the control before the exposure, when no variant could have an effect."""
-    arms = compared.variants[key].group.strata.before
+    arms = group.strata.before
     if isinstance(arms, Reason):
         return arms
-    contrast = _contrast(arms, key, compared.design)
+    contrast = _contrast(arms, key, measure, design)
     if isinstance(contrast, Reason):
         return contrast
-    return effects.difference(contrast, effects.uncorrected(contrast, compared.design))
+    return effects.difference(contrast, effects.uncorrected(contrast, design))
 
 
 def _is_silent(strata: Sequence[Mapping[str, Sums | Quantile]], key: str, control: str) -> bool:

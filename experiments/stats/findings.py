@@ -28,7 +28,9 @@ from experiments.stats.types import (
 )
 
 SUSPICIOUS = 0.001
-"""A difference before the exposure is a warning if its always-valid p-value is below this."""
+"""A difference before the exposure is no chance if its always-valid p-value is below this."""
+MAX_TEXTS = 0.01
+"""If a larger share of the events of a metric have a text in place of a number, its values mean nothing."""
 MAX_TIME_OFF = timedelta(days=1)
 """If the flag has been off for longer, the verdict is to check the data."""
 _DAY = timedelta(days=1)
@@ -56,17 +58,21 @@ def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> 
 def describe_guardrail(
     inputs: Inputs, measure: Measure, treatment: VariantEstimate, comparison: Comparison
 ) -> Reason | None:
-    """Describe a guardrail that is harmed or undecided; None for any other."""
+    """Describe a guardrail that is harmed, undecided or silent; None for any other."""
     guardrail, key = comparison.guardrail, treatment.key
-    if guardrail is None or guardrail.status in ("safe", "silent"):
+    if guardrail is None or guardrail.status == "safe":
         return None
+    if guardrail.status == "silent":
+        message = f"Guardrail {measure.key} of {key} has no events in any variant: check that they are tracked."
+        return Reason(ReasonCode.GUARDRAIL_SILENT, message)
     if guardrail.status == "harmed":
         harm = _harm(inputs, measure, treatment, comparison)
         return Reason(ReasonCode.GUARDRAIL_HARMED, f"{harm}: a guardrail is harmed.")
-    if isinstance(comparison.difference, Reason) and guardrail.users_needed:
-        users = format_count(guardrail.users_needed, f"more {measure.user}")
-        message = f"Guardrail {measure.key} of {key} has too few {measure.user}s: it needs {users}"
-        message = f"{message} in {inputs.design.control} and {key} together."
+    if comparison.shortages:
+        message = f"Guardrail {measure.key} of {key} is not decided: {comparison.shortages[0].message}"
+        if guardrail.users_needed:
+            users = format_count(guardrail.users_needed, f"more {measure.user}")
+            message = f"{message} It needs {users} in {inputs.design.control} and {key} together."
         return Reason(ReasonCode.GUARDRAIL_UNDECIDED, message)
     if isinstance(comparison.difference, Reason):
         message = _incomparable(inputs, measure, key, comparison.difference)
@@ -99,6 +105,41 @@ def _needed(measure: Measure, guardrail: Guardrail, control: str, key: str) -> s
         return "there are enough users to show that it is safe, so it may be harmed"
     users = format_count(guardrail.users_needed, f"more {measure.user}")
     return f"it needs {users} in {control} and {key} together if there is no difference"
+
+
+def describe_worse_goal(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> Reason:
+    """Say that another goal than the first is worse."""
+    assert isinstance(comparison.difference, Estimate)  # noqa: S101 (its label says so)
+    described = _describe(inputs, measure, key, comparison, comparison.difference)
+    return Reason(ReasonCode.GOAL_WORSE, f"{described}: this goal is worse.")
+
+
+def describe_indistinguishable(measure: Measure, key: str, others: Sequence[str]) -> Reason:
+    """Name the treatments that may be as good as the winner."""
+    *first, last = others
+    named = f"{', '.join(first)} or {last}" if first else last
+    message = f"{measure.key} of {key} is not shown to differ from that of {named}: any of them may be the best."
+    return Reason(ReasonCode.NOT_DISTINGUISHABLE, message)
+
+
+def find_waiting(inputs: Inputs) -> Iterator[Reason]:
+    """Yield the number of users whose windows a stop would cut off, for each metric."""
+    for index, measure in enumerate(inputs.measures):
+        exposed, counted = sum(inputs.users.values()), sum(counted_users(inputs, index).values())
+        if measure.counts_mature_users and counted < exposed:
+            message = f"{measure.key}: the windows of {exposed - counted:,} of {format_count(exposed, 'user')} are open"
+            yield Reason(ReasonCode.USERS_WAITING, f"{message}; a stop now cuts them off.")
+
+
+def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:
+    """Yield a reason for each metric many of whose events have a text in place of their number."""
+    for measure in inputs.measures:
+        if measure.texts > MAX_TEXTS * measure.events:
+            message = (
+                f"{measure.texts:,} of {format_count(measure.events, 'event')} of {measure.key} have a text in place"
+            )
+            message = f"{message} of the number that it adds, and count as 0: send numbers."
+            yield Reason(ReasonCode.NOT_NUMBERS, message)
 
 
 def describe_remaining(plan: Plan) -> Reason | None:
@@ -152,11 +193,18 @@ def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterat
             yield Reason(ReasonCode.STRATUM_LEFT_OUT, message)
 
 
+def is_suspicious(before: Estimate | Reason) -> bool:
+    """Return whether variants differed before the exposure."""
+    return isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS
+
+
 def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
-    """Yield a warning for each measure that differed before the exposure."""
-    for analysis in measures:
+    """Yield a reason for each measure that differed before the exposure."""
+    for measure, analysis in zip(inputs.measures, measures, strict=True):
+        if measure.is_post_hoc:
+            continue
         for key, before in analysis.before.items():
-            if isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS:
+            if isinstance(before, Estimate) and is_suspicious(before):
                 message = (
                     f"{analysis.key} of {key} differed from {inputs.design.control} before the exposure already "
                     f"({equate_p_value(before.always_valid.p_value)}): look for the cause before you trust the results."

@@ -219,13 +219,14 @@ def sums_at(
                 for look in range(looks)
             ]
         totals = {name: seen(values).tolist() for name, values in observed.products()}
-        positive = seen((observed.y > 0).astype(float)).astype(int).tolist()
+        is_nonzero = (observed.y != 0) | (observed.d != 0 if observed.measure.kind == "ratio" else False)
+        nonzero = seen(is_nonzero.astype(float)).astype(int).tolist()
         counted = users if observed.mature is None else seen(observed.mature).astype(int).tolist()
         return [
             {
                 key: Sums(
                     counted[look][index],
-                    positive[look][index],
+                    nonzero[look][index],
                     **{name: total[look][index] for name, total in totals.items()},
                 )
                 for index, key in enumerate(keys)

@@ -174,8 +174,11 @@ def check_labels(analysis: Analysis, metrics: Sequence[Measure]) -> None:
                 continue
             test = comparison.difference.always_valid
             sign = {"better": 1, "worse": -1, "unclear": 0}[comparison.label]
-            assert test.sign == (-sign if metric.is_decrease_good else sign)
-            assert abs(test.p_value - 0.05) < 1e-9 or (test.p_value < 0.05) == (comparison.label != "unclear")
+            assert abs(test.p_value - 0.05) < 1e-9 or (test.p_value < 0.05) == bool(test.sign)
+            if comparison.shortages:
+                assert comparison.label == "unclear"
+            else:
+                assert test.sign == (-sign if metric.is_decrease_good else sign)
             if isinstance(comparison.lift, Estimate) and comparison.lift.always_valid.open is None:
                 assert comparison.lift.always_valid.sign == test.sign
 
@@ -227,11 +230,13 @@ def test_analyse__mean_of_too_few_or_like_users__has_no_interval_and_says_why(su
     assert variant.value == (4.0 if sums.n else None)
 
 
-def test_analyse__no_conversions_at_all__still_knows_a_chance_but_no_difference():
+def test_analyse__no_conversions_at_all__knows_a_chance_and_a_difference_but_no_lift():
     nothing = {"control": share(0, 50), "treatment": share(0, 50)}
     comparison = analyse(inputs((Measure("signup", "share"), nothing))).measures[0].variants[1].comparison
     assert comparison.single_look.chance_to_beat == pytest.approx(0.5)
-    assert (comparison.difference.code, comparison.lift.code) == (ReasonCode.NO_VARIANCE, ReasonCode.NO_VARIANCE)
+    test = comparison.difference.always_valid
+    assert (comparison.difference.estimate, test.p_value, test.lower) == (0, 1, pytest.approx(-test.upper))
+    assert comparison.lift.code == ReasonCode.CONTROL_IS_ZERO
 
 
 def test_analyse__nobody_exposed__is_reasons_throughout():
