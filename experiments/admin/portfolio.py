@@ -54,11 +54,15 @@ class FinishedRow:
 
 @dataclass(frozen=True, slots=True)
 class AverageRow:
-    """The average effect of some treatments on a goal, in words and as figures."""
+    """The average effect of some treatments on a goal, in words and as figures.
+
+    `corrected` is empty if there are too few effects, and where `is_chosen` says that none was chosen from others.
+    """
 
     metric: str
     words: str
     whose: str
+    is_chosen: bool
     measured: str
     measured_interval: str
     corrected: str
@@ -118,16 +122,22 @@ def _effect(effect: Effect, corrected: Lift | None) -> EffectRow:
 def build_averages(averages: MetricAverages) -> list[AverageRow]:
     """Return a row of the shipped treatments, if any, and a row of all treatments."""
     name = averages.metric + (f", version {averages.version}" if averages.version > 1 else "")
-    parts = [("shipped", averages.shipped), ("tried", averages.all)]
-    return [_average(name, whose, average) for whose, average in parts if average is not None]
+    rows = [_average(name, "tried", averages.all, "Nothing was chosen here, so nothing is corrected.")]
+    if averages.shipped is not None:
+        shipped = averages.shipped
+        remark = _describe_correction(shipped, is_decrease_good=averages.is_decrease_good)
+        rows.insert(0, _average(name, "shipped", shipped, remark))
+    return rows
 
 
-def _average(name: str, whose: str, average: Average) -> AverageRow:
-    measured, corrected = average.measured, average.corrected
+def _average(name: str, whose: str, average: Average, remark: str) -> AverageRow:
+    measured, corrected, number = average.measured, average.corrected, average.number
+    who = f"The {number:,} variants that were {whose}" if number > 1 else f"The one variant that was {whose}"
     return AverageRow(
         metric=name,
-        words=_in_words(name, whose, average),
+        words=f"{who} changed {name} by {format_briefly(measured.estimate)} on average as measured. {remark}",
         whose=f"{average.number:,} {whose}",
+        is_chosen=whose == "shipped",
         measured=format_lift(measured.estimate),
         measured_interval=_interval(measured),
         corrected=format_lift(corrected.estimate) if corrected else "",
@@ -135,15 +145,18 @@ def _average(name: str, whose: str, average: Average) -> AverageRow:
     )
 
 
-def _in_words(name: str, whose: str, average: Average) -> str:
-    """Return `The 3 variants that were shipped changed purchase by +4.1 % on average as measured. ...`."""
-    measured, corrected, number = average.measured, average.corrected, average.number
-    who = f"The {number:,} variants that were {whose}" if number > 1 else f"The one variant that was {whose}"
-    sentence = f"{who} changed {name} by {format_briefly(measured.estimate)} on average as measured."
+def _describe_correction(shipped: Average, *, is_decrease_good: bool) -> str:
+    """Say what is left of the measured average, and why, if it is not less than was measured."""
+    measured, corrected = shipped.measured.estimate, shipped.corrected
     if corrected is None:
-        return f"{sentence} There are too few experiments to correct it."
+        return "There are too few experiments to correct it."
     lower, upper = (format_briefly(bound) for bound in (corrected.lower, corrected.upper))
-    return f"{sentence} The true average is more likely {format_briefly(corrected.estimate)} ({lower} to {upper})."
+    sentence = f"The true average is more likely {format_briefly(corrected.estimate)} ({lower} to {upper})"
+    if corrected.estimate * measured < 0 or abs(corrected.estimate) > abs(measured):
+        return f"{sentence}, because the less certain effects shrink further than those in the other direction."
+    if (measured > 0) == is_decrease_good:
+        return f"{sentence}. This is not a winner's curse: a good result here was not the reason to ship."
+    return f"{sentence}."
 
 
 def _interval(lift: Lift) -> str:

@@ -25,7 +25,11 @@ _Key = tuple[UUID, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """The average effect of some treatments. `corrected` is None if there are too few effects to learn from."""
+    """The average effect of some treatments.
+
+    `corrected` is None if there are too few effects to learn from, and for all treatments together: where nothing was
+    chosen, there is no winner's curse.
+    """
 
     number: int
     measured: Lift
@@ -105,7 +109,7 @@ class FinishedExperiments:
         return MetricAverages(
             *metric,
             is_decrease_good=first[0].is_decrease_good,
-            all=_average(portfolio, range(len(effects))),
+            all=Average(len(effects), portfolio.measured(range(len(effects))), None),
             shipped=_average(portfolio, shipped) if shipped else None,
         )
 

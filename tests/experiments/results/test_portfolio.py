@@ -56,7 +56,7 @@ def test_portfolio__of_several_experiments__averages_each_goal_and_what_was_ship
     pure = Portfolio([MeasuredEffect(lift, 0.02) for lift in reversed(lifts)])  # newest first
     assert (purchase.metric, purchase.all.number) == ("purchase", 4)
     assert purchase.all.measured == pure.measured([0, 1, 2, 3])
-    assert purchase.all.corrected == pure.corrected([0, 1, 2, 3])
+    assert purchase.all.corrected is None  # all were counted, so none was chosen
     assert purchase.shipped is not None
     assert (purchase.shipped.number, purchase.shipped.measured) == (1, pure.measured([3]))
     assert purchase.shipped.corrected is not None
@@ -107,14 +107,34 @@ def test_page__of_finished_experiments__says_in_words_what_is_left(production: E
     assert "The one variant that was shipped changed purchase by +10.0 % on average as measured." in page
     assert "The true average is more likely +" in page
     assert "The 3 variants that were tried changed purchase by +2.9 % on average as measured." in page
+    assert "+2.9 % on average as measured. Nothing was chosen here, so nothing is corrected." in page
     assert "1 experiment whose data needed a check does not count." in page
     assert "doubtful Stopped on 5 Feb 2026 with 1,000 users The data needed a check, so no average counts it." in page
     assert "empty Stopped on 4 Feb 2026 with 0 users There is no lift of a primary metric." in page
     assert "e-0 Shipped green on 31 Jan 2026 with 1,000 users green purchase +10.00 % unclear" in page
 
 
+@pytest.mark.parametrize(
+    ("effects", "words"),
+    [
+        ([(0.02, 0.01), (0.03, 0.01)], "%)."),
+        ([(-0.03, 0.01), (-0.02, 0.01)], "%). This is not a winner's curse: a good result here was not the reason"),
+        ([(0.10, 0.2), (-0.06, 0.001)], "%), because the less certain effects shrink further than those in the other"),
+        ([(0.10, 0.001), (-0.06, 0.2)], "%), because the less certain effects shrink further than those in the other"),
+    ],
+)
+def test_page__of_what_was_shipped_for_other_reasons__does_not_call_it_too_good(
+    production: Environment, effects: list[tuple[float, float]], words: str
+) -> None:
+    for number, (lift, error) in enumerate([*effects, (0.0, 0.01)]):
+        finished(f"e-{number}", of_lift(lift, log_error=error), winner="green" if lift else "")
+    page = text_of(sign_in().get(reverse(PAGE)))
+    sentence = page.split("The 2 variants that were shipped")[1].split("The true average is more likely")[1]
+    assert sentence[sentence.index("%)") :].startswith(words)
+
+
 def test_page__of_few_experiments__says_from_how_many_it_corrects(production: Environment) -> None:
-    finished("only", of_lift(0.1))
+    finished("only", of_lift(0.1), winner="green")
     page = text_of(sign_in().get(reverse(PAGE)))
     assert "changed purchase by +10.0 % on average as measured. There are too few experiments to correct it." in page
     assert "from 3 effects on" in page
