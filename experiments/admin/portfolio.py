@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from config.admin.current_environment import current_environment
 from config.admin.site import DomainAdmin
 from experiments.admin.results.formatting import format_lift, lift_of_test
 from experiments.admin.results.history import describe_end, format_briefly, shown_effects
-from experiments.models import Experiment
+from experiments.models import Experiment, Status
 from experiments.results.outcomes import Effect
-from experiments.results.portfolio import Average, FinishedExperiments, MetricAverages
+from experiments.results.portfolio import Average, FinishedExperiments, MetricAverages, Programme
+from experiments.stats.false_discoveries import RATE
 from experiments.stats.lifts import MIN_EFFECTS, Lift
 from experiments.stats.numbers import format_count
 from experiments.stats.types import Test
@@ -29,12 +30,16 @@ _TONES = {"better": "good", "worse": "bad"}
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """The effect of a treatment on the primary metric, formatted. `corrected` is empty if there is no correction."""
+    """The effect of a treatment on the primary metric, formatted. `corrected` is empty if there is no correction.
+
+    `hold` says of a better treatment whether it holds among all started experiments.
+    """
 
     metric: str
     variant: str
     label: str
     tone: str
+    hold: str
     lift: str
     interval: str
     corrected: str
@@ -69,6 +74,15 @@ class AverageRow:
     corrected_interval: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProgrammeRow:
+    """All started experiments in words, and those that run and hold, with the variants that hold."""
+
+    words: str
+    running: Sequence[tuple[Experiment, str]]
+    without_outcome: int
+
+
 class PortfolioPage(DomainAdmin):
     def get_urls(self) -> list[Any]:
         return [self.route("portfolio/", self.portfolio_view, "portfolio"), *super().get_urls()]
@@ -84,6 +98,7 @@ class PortfolioPage(DomainAdmin):
             "opts": None,
             "page": page,
             "rows": [build_row(finished, experiment) for experiment in page],
+            "programme": build_programme(finished),
             "averages": [row for metric in averages[:_MAX_METRICS] for row in build_averages(metric)],
             "more_metrics": len(averages[_MAX_METRICS:]),
             "missing": finished.missing,
@@ -101,22 +116,49 @@ def build_row(finished: FinishedExperiments, experiment: Experiment) -> Finished
     note = "" if effects else "There is no lift of a primary metric."
     if outcome.is_doubtful:
         note = "The data needed a check, so no average counts it."
-    rows = [_effect(effect, finished.corrected(experiment, effect)) for effect in effects]
+    holding = finished.holding(experiment)
+    rows = [_effect(effect, finished.corrected(experiment, effect), holding) for effect in effects]
     return FinishedRow(experiment, describe_end(experiment), format_count(outcome.users, "user"), note, rows)
 
 
-def _effect(effect: Effect, corrected: Lift | None) -> EffectRow:
+def _effect(effect: Effect, corrected: Lift | None, holding: Collection[str]) -> EffectRow:
     interval = lift_of_test(Test(effect.lower, effect.upper, 1.0, effect.level), "").interval
     return EffectRow(
         metric=effect.metric,
         variant=effect.variant,
         label=effect.label,
         tone=_TONES.get(effect.label, "open"),
+        hold="" if effect.label != "better" else "holds" if effect.variant in holding else "does not hold",
         lift=format_lift(effect.lift),
         interval=interval,
         corrected=format_lift(corrected.estimate) if corrected else "",
         corrected_interval=_interval(corrected) if corrected else "",
     )
+
+
+def build_programme(finished: FinishedExperiments) -> ProgrammeRow:
+    programme = finished.programme
+    return ProgrammeRow(
+        _programme_in_words(programme),
+        [
+            (experiment, ", ".join(finished.holding(experiment)))
+            for experiment in programme.holding
+            if experiment.status == Status.RUNNING
+        ],
+        programme.without_outcome,
+    )
+
+
+def _programme_in_words(programme: Programme) -> str:
+    """Return `2 of the 40 started experiments have a variant that is better. ...`."""
+    started, winners, holding = programme.experiments, len(programme.winners), len(programme.holding)
+    have, hold = "has" if winners == 1 else "have", "holds" if holding == 1 else "hold"
+    if not winners:
+        return f"None of {format_count(started, 'started experiment')} has a variant that is better."
+    sentence = f"{winners:,} of {format_count(started, 'started experiment')} {have} a variant that is better."
+    number = f"{holding:,}" if holding else "None"
+    rate = f"a false discovery rate of {100 * RATE:.3g} % over all {started:,}"
+    return f"{sentence} {number} of them {hold} at {rate}."
 
 
 def build_averages(averages: MetricAverages) -> list[AverageRow]:

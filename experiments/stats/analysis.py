@@ -372,6 +372,7 @@ def _tested(
         _single_look(choice, *(effect if isinstance(effect, Reason) else effect.fixed_horizon for effect in alone)),
         cuped,
         is_fixed=is_fixed,
+        log_e_value=effects.log_e_value(contrast, design),
     )
 
 

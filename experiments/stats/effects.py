@@ -145,6 +145,12 @@ def fixed_horizon_level(compared: Contrast, design: Design, corrected: tuple[flo
     return Level(alpha, p, float(fixed_horizon.half_width(1.0, compared.freedom, alpha)))
 
 
+def log_e_value(compared: Contrast, design: Design) -> float:
+    """Return the logarithm of the e-value of the always-valid mixture."""
+    z = compared.pair.z_of_difference(0.0)
+    return float(sequential.log_e_value(z, compared.users, tuning_size=design.tuning_size, alpha=design.alpha))
+
+
 def uncorrected(compared: Contrast, design: Design) -> Levels:
     return Levels(always_valid_level(compared, design), fixed_horizon_level(compared, design))
 

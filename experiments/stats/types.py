@@ -366,7 +366,8 @@ class Comparison:
     `shortages`, which say what the variants have too few of. `family` is the number of
     tests that the row is corrected for, itself included. It is None for guardrails, for post-hoc metrics, and without a
     difference. `unadjusted_p` is the p-value before this correction. With `is_fixed`, the fixed-horizon test decides in
-    place of the always-valid one.
+    place of the always-valid one. `log_e_value` is the logarithm of the e-value of the always-valid mixture, not
+    corrected; None without a difference.
     """
 
     basis: Basis
@@ -380,6 +381,7 @@ class Comparison:
     guardrail: Guardrail | None = None
     is_fixed: bool = False
     shortages: Sequence[Reason] = ()
+    log_e_value: float | None = None
 
     def deciding(self, estimate: Estimate) -> Test:
         """Return the test that label and verdict rest on; the always-valid one while they wait for a reading."""

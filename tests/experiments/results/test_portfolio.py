@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -28,10 +29,10 @@ EFFECT = Effect("purchase", 1, "green", True, False, False, "unclear", 0.04, -0.
 
 def finished(key: str, *effects: Effect, decision: str = "inconclusive", day: int = 1, **values: Any) -> Experiment:
     """A stopped experiment with this outcome; with `winner`, a shipped one."""
-    winner = values.pop("winner", "")
+    winner, log_e_values = values.pop("winner", ""), values.pop("log_e_values", {})
     experiment: Experiment = ExperimentFactory(key=key, started_at=NOON, stopped_at=NOON + day * DAY, **values)
     Experiment.objects.filter(pk=experiment.pk).update(winner=winner)
-    outcome = Outcome(1000, "control", decision, "", "user ada", effects)
+    outcome = Outcome(1000, "control", decision, "", "user ada", effects, log_e_values)
     StoredOutcome.objects.create(
         pk=experiment.pk,
         stopped_at=NOON + day * DAY,
@@ -77,6 +78,46 @@ def test_portfolio__of_effects_that_cannot_be_trusted__leaves_them_out(productio
     assert counted == {("purchase", 1): 2, ("purchase", 2): 1}
     assert found.doubtful == 1
     assert found.corrected(Experiment.objects.get(key="doubtful"), of_lift(0.9)) is None
+
+
+def test_programme__of_all_started_experiments__marks_the_winners_that_hold(production: Environment) -> None:
+    """Of 10 experiments, the best needs an e-value of 200, each of the best two 100, and each of the best three 67."""
+    finished("strong", of_lift(0.1, label="better"), log_e_values={"green": math.log(5000), "red": math.log(60)})
+    finished("weak", of_lift(0.1, label="better"), log_e_values={"green": math.log(60)})
+    running = ExperimentFactory(key="running", running=True)
+    StoredOutcome.objects.create(
+        pk=running.pk,
+        stopped_at=None,
+        computed_at=NOON,
+        is_final=False,
+        document=msgspec.to_builtins(Outcome(1000, "control", "ship", "green", "", [], {"green": math.log(101)})),
+    )
+    for number in range(7):
+        finished(f"e-{number}", EFFECT)
+    ExperimentFactory(key="draft")
+    found = FinishedExperiments(production, NOON + 9 * DAY)
+    programme = found.programme
+    assert (programme.experiments, programme.without_outcome) == (10, 0)
+    assert [experiment.key for experiment in programme.winners] == ["running", "weak", "strong"]
+    assert [(experiment.key, found.holding(experiment)) for experiment in programme.holding] == [
+        ("running", ["green"]),
+        ("strong", ["green"]),
+    ]
+    page = text_of(sign_in().get(reverse(PAGE)))
+    words = "3 of 10 started experiments have a variant that is better. 2 of them hold at a false discovery rate of 5 %"
+    assert f"{words} over all 10." in page
+    assert "running is running, and holds so far: green" in page
+    assert "strong Stopped on 1 Feb 2026 with 1,000 users green purchase +10.00 % better, holds" in page
+    assert "weak Stopped on 1 Feb 2026 with 1,000 users green purchase +10.00 % better, does not hold" in page
+
+
+def test_programme__with_experiments_without_outcome__counts_them_as_without_a_winner(production: Environment) -> None:
+    finished("strong", EFFECT, log_e_values={"green": math.log(60)})  # enough for 3 experiments, but not for 8
+    for number in range(MOST_COMPUTED + 2):
+        ExperimentFactory(key=f"e-{number}", running=True)
+    programme = FinishedExperiments(production, NOON + DAY).programme
+    assert (programme.experiments, len(programme.winners), len(programme.holding)) == (8, 1, 0)
+    assert programme.without_outcome == 2
 
 
 def test_portfolio__of_another_environment_and_of_others_that_run__does_not_count(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.stats.samples import summarise
-from experiments.stats.sequential import half_width, mixture_variance, p_value
+from experiments.stats.sequential import half_width, log_e_value, mixture_variance, p_value
 from experiments.stats.types import Sums
 from tests.experiments.stats.sums import design, difference
 
@@ -27,6 +27,7 @@ def test_sequence__any_size_and_level__is_the_formula_of_the_paper(users, alpha)
     assert width == pytest.approx(deviation * math.sqrt(inner), rel=1e-9)
     p = p_value(0.6 / 0.25, users, tuning_size=5000, alpha=alpha)
     assert p == pytest.approx(min(1.0, 1 / evidence), rel=1e-9)
+    assert log_e_value(0.6 / 0.25, users, tuning_size=5000, alpha=alpha) == pytest.approx(math.log(evidence), rel=1e-9)
 
 
 ESTIMATE, ERROR, USERS = 0.2673076923076927, 0.10410101630342586, TREATMENT.n + CONTROL.n
