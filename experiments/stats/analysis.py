@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,7 +12,7 @@ from experiments.stats.cuped import DIFFERENT_BEFORE, NOT_REGISTERED
 from experiments.stats.effects import Contrast, Levels
 from experiments.stats.findings import is_suspicious
 from experiments.stats.outcomes import Analysis, MeasureAnalysis
-from experiments.stats.plans import is_fixed_reading, is_unread, primary_index
+from experiments.stats.plans import is_fixed_reading, is_unread, primary_index, weighted_keys
 from experiments.stats.samples import OUT_OF_RANGE, Sample
 from experiments.stats.shortages import MIN_USERS, find_shortages
 from experiments.stats.strata import NOBODY, Arms, ComparisonGroup, group_variants
@@ -38,6 +38,10 @@ from experiments.stats.types import (
 )
 from experiments.stats.verdict import decide, find_harmed
 
+SAME_VALUES = Reason(
+    ReasonCode.NO_VARIANCE, "All users of this variant have the same value, so its uncertainty cannot be estimated."
+)
+
 
 def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     """Analyse every measure in every variant, check the sample ratio and the guardrails, and decide.
@@ -48,7 +52,7 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     """
     measures = analyse_measures(inputs, range(len(inputs.measures)), is_exact=is_exact)
     splits = inputs.splits or [Split(stratum.variants, stratum.users) for stratum in inputs.strata]
-    ratio = sample_ratio.check_phases(splits)
+    ratio = sample_ratio.check_phases(splits, is_single_look=is_fixed_reading(inputs.design.plan))
     return Analysis(
         measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio, partial(_are_distinct, inputs))
     )
@@ -127,11 +131,12 @@ def uncorrected_effects(
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A variant and the control: the group in which they are compared, and their contrast."""
+    """A variant and the control: the group in which they are compared, their contrast, and what they lack for it."""
 
     group: ComparisonGroup
     arms: Arms
     contrast: Contrast | Reason
+    shortages: Sequence[Reason] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,7 @@ class _Compared:
     variants: Mapping[str, _Sides]
     users: Mapping[str, int]
     phases: Sequence[Sequence[int]]
+    """The numbers of the phases of each stratum."""
     left_out: Mapping[str, Sequence[int]]
     before: Mapping[str, Estimate | Reason]
     is_adjusted: bool
@@ -171,14 +177,15 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
     groups = group_variants(measure, strata, design.control, treatments)
     before = {key: _before(groups[key], key, measure, design) for key in treatments}
     is_adjusted = design.is_adjusted and not any(map(is_suspicious, before.values()))
+    phases = [stratum.phases for stratum in inputs.strata]
     return _Compared(
         index,
         measure,
         design,
         is_fixed and not measure.is_guardrail,
-        variants={key: _sides(groups[key], key, measure, design, is_adjusted=is_adjusted) for key in keys},
+        variants={key: _sides(groups[key], key, measure, design, phases, is_adjusted=is_adjusted) for key in keys},
         users={key: sum(stratum.get(key, NOBODY).n for stratum in strata) for key in keys},
-        phases=[stratum.phases for stratum in inputs.strata],
+        phases=phases,
         left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
         before=before,
         is_adjusted=is_adjusted,
@@ -197,9 +204,18 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
     return left_out
 
 
-def _sides(group: ComparisonGroup, key: str, measure: Measure, design: Design, *, is_adjusted: bool) -> _Sides:
+def _sides(
+    group: ComparisonGroup,
+    key: str,
+    measure: Measure,
+    design: Design,
+    phases: Sequence[Sequence[int]],
+    *,
+    is_adjusted: bool,
+) -> _Sides:
     arms = (group.strata.adjusted if is_adjusted else None) or group.strata.raw
-    return _Sides(group, arms, _contrast(arms, key, measure, design))
+    shortages = _find_shortages(group, key, measure, design, phases)
+    return _Sides(group, arms, _contrast(arms, key, measure, design), shortages)
 
 
 def _contrast(arms: Arms, key: str, measure: Measure, design: Design) -> Contrast | Reason:
@@ -215,28 +231,49 @@ def _is_non_negative(measure: Measure) -> bool:
 
 
 def _correct(design: Design, parts: Sequence[Sequence[_Compared]], primary: int | None) -> Sequence[_Corrections]:
-    """Correct the primary metric over its treatments as one family, and all other goals as another."""
+    """Correct the primary metric over its treatments as one family, and all other goals as another.
+
+    A family has every treatment that gets users, also while a test is missing: if it grew as tests come in, a
+    correction over several looks would not hold.
+    """
+    treatments = [key for key in weighted_keys(design) if key != design.control]
     tests = [
-        (part, of_measure.index, key, sides.contrast)
+        (part, of_measure.index, key, sides)
         for part, measures in enumerate(parts)
         for of_measure in measures
         if of_measure.measure.is_registered_goal
         for key, sides in of_measure.variants.items()
-        if key != design.control and isinstance(sides.contrast, Contrast)
+        if key in treatments or (key != design.control and isinstance(sides.contrast, Contrast))
     ]
     corrections: list[dict[tuple[int, str], _Correction]] = [{} for _ in parts]
     for family in ([test for test in tests if (test[1] == primary) == is_primary] for is_primary in (True, False)):
-        always_valid = _levels(design, [contrast.always_valid_p for *_, contrast in family])
-        fixed_horizon = _levels(design, [contrast.fixed_horizon_p for *_, contrast in family])
+        contrasts = [sides.contrast for *_, sides in family]
+        can_reject = [not sides.shortages for *_, sides in family]
+        always_valid = _levels(design, [_p(one, lambda test: test.always_valid_p) for one in contrasts], can_reject)
+        fixed_horizon = _levels(design, [_p(one, lambda test: test.fixed_horizon_p) for one in contrasts], can_reject)
         for (part, index, key, _), valid, fixed in zip(family, always_valid, fixed_horizon, strict=True):
             corrections[part][index, key] = _Correction(valid, fixed, len(family))
     return corrections
 
 
-def _levels(design: Design, p_values: Sequence[float]) -> Sequence[tuple[float, float]]:
-    """Return the alpha and the adjusted p-value of each test of a family."""
-    alphas = multiplicity.alphas(p_values, design.correction, design.alpha)
-    return list(zip(alphas, multiplicity.adjust(p_values, design.correction), strict=True))
+def _p(contrast: Contrast | Reason, select: Callable[[Contrast], float]) -> float:
+    return 1.0 if isinstance(contrast, Reason) else select(contrast)
+
+
+def _levels(design: Design, p_values: Sequence[float], can_reject: Sequence[bool]) -> Sequence[tuple[float, float]]:
+    """Return the alpha and the adjusted p-value of each test of a family.
+
+    A test of too few users rejects nothing, so it must not ease the steps of the others, and has the level of the
+    whole family itself (Bonferroni).
+    """
+    total = len(p_values)
+    counted = [p if can else 1.0 for p, can in zip(p_values, can_reject, strict=True)]
+    alphas = multiplicity.alphas(counted, design.correction, design.alpha)
+    adjusted = multiplicity.adjust(counted, design.correction)
+    return [
+        (alpha, after) if can else (design.alpha / total, min(1.0, total * p))
+        for p, can, alpha, after in zip(p_values, can_reject, alphas, adjusted, strict=True)
+    ]
 
 
 def _analyse_measure(compared: _Compared, corrections: _Corrections, *, is_exact: bool) -> MeasureAnalysis:
@@ -253,7 +290,8 @@ def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, 
     raw_arms = sides.group.strata.raw
     if sides.arms is raw_arms:
         return _variant(compared, sides.arms, key, users, comparison)
-    raw = _Sides(sides.group, raw_arms, _contrast(raw_arms, key, compared.measure, compared.design))
+    raw_contrast = _contrast(raw_arms, key, compared.measure, compared.design)
+    raw = replace(sides, arms=raw_arms, contrast=raw_contrast)
     raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
     of_raw = _variant(compared, raw_arms, key, users, raw_comparison)
     return _variant(compared, sides.arms, key, users, comparison, of_raw)
@@ -286,7 +324,7 @@ def _interval(compared: _Compared, arms: Arms, key: str, sample: Sample) -> Inte
     if sample.unknown:
         return sample.unknown
     if sample.variance == 0:
-        return effects.NO_VARIANCE
+        return SAME_VALUES
     error = math.sqrt(sample.squared_error + arms.shared)
     if is_share:
         interval = intervals.normal_share(sample.mean, error, alpha)
@@ -301,7 +339,7 @@ def _comparison(
     measure, design, contrast, strata = compared.measure, compared.design, sides.contrast, sides.group.strata
     basis = _basis(compared, sides, key)
     cuped = strata.cuped if compared.is_adjusted else DIFFERENT_BEFORE if design.is_adjusted else NOT_REGISTERED
-    shortages = _find_shortages(compared, sides, key)
+    shortages = sides.shortages
     choice = _choose(compared, sides, key, is_exact=is_exact)
     if isinstance(contrast, Reason):
         comparison = _untested(compared, basis, contrast, cuped, choice)
@@ -316,16 +354,18 @@ def _comparison(
     return replace(comparison, guardrail=guardrails.judge(measure, both, comparison, design))
 
 
-def _find_shortages(compared: _Compared, sides: _Sides, key: str) -> Sequence[Reason]:
-    control, group = compared.design.control, sides.group
+def _find_shortages(
+    group: ComparisonGroup, key: str, measure: Measure, design: Design, phases: Sequence[Sequence[int]]
+) -> Sequence[Reason]:
+    control = design.control
     if key == control:
         return ()
     if not group.indexes:
         message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {MIN_USERS} in each."
         return [Reason(ReasonCode.TOO_FEW_USERS, message)]
-    phases = sorted(phase for index in group.indexes for phase in compared.phases[index])
-    where = f" in {name_phases(phases)}" if len(group.indexes) < len(compared.phases) else ""
-    return find_shortages(compared.measure, group.strata.strata, (control, key), where=where)
+    used = sorted(phase for index in group.indexes for phase in phases[index])
+    where = f" in {name_phases(used)}" if len(group.indexes) < len(phases) else ""
+    return find_shortages(measure, group.strata.strata, (control, key), where=where)
 
 
 def _basis(compared: _Compared, sides: _Sides, key: str) -> Basis:

@@ -9,7 +9,7 @@ from datetime import UTC, timedelta
 
 from experiments.stats.guardrails import DEFAULT_MARGIN
 from experiments.stats.numbers import equate_p_value, format_count, format_number, format_percent
-from experiments.stats.outcomes import MeasureAnalysis
+from experiments.stats.outcomes import MeasureAnalysis, SampleRatio
 from experiments.stats.plans import counted_users
 from experiments.stats.types import (
     Comparison,
@@ -28,7 +28,10 @@ from experiments.stats.types import (
 )
 
 SUSPICIOUS = 0.001
-"""A difference before the exposure is no chance if its always-valid p-value is below this."""
+"""A difference before the exposure is no chance if its always-valid p-value is below this.
+
+A sample ratio with such a p-value of Pearson's test is worth a warning.
+"""
 MAX_TEXTS = 0.01
 """If a larger share of the events of a metric have a text in place of a number, its values mean nothing."""
 MAX_TIME_OFF = timedelta(days=1)
@@ -43,9 +46,19 @@ _FINDINGS: Mapping[Label, tuple[ReasonCode, str]] = {
 }
 
 
-def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> Reason:
-    """Return the finding of the first goal for a treatment."""
-    code, words = _FINDINGS[comparison.label]
+def find(
+    inputs: Inputs,
+    measure: Measure,
+    key: str,
+    comparison: Comparison,
+    *,
+    is_worse: bool = False,
+    is_within_minimum: bool = False,
+) -> Reason:
+    """Return the finding of the first goal for a treatment. It may be worse before a fixed analysis is read."""
+    code, words = _FINDINGS["worse" if is_worse else comparison.label]
+    if is_within_minimum and code == ReasonCode.BETTER:
+        words = f"better, but by less than the {_minimum(inputs.design.plan)} that you asked for"
     if isinstance(comparison.difference, Reason):
         return Reason(code, _incomparable(inputs, measure, key, comparison.difference))
     p = equate_p_value(comparison.deciding(comparison.difference).p_value)
@@ -123,22 +136,24 @@ def describe_indistinguishable(measure: Measure, key: str, others: Sequence[str]
 
 
 def find_waiting(inputs: Inputs) -> Iterator[Reason]:
-    """Yield the number of users whose windows a stop would cut off, for each metric."""
+    """Yield the number of users whose windows a stop cuts off, for each metric."""
+    exposed = sum(inputs.users.values())
     for index, measure in enumerate(inputs.measures):
-        exposed, counted = sum(inputs.users.values()), sum(counted_users(inputs, index).values())
-        if measure.counts_mature_users and counted < exposed:
-            message = f"{measure.key}: the windows of {exposed - counted:,} of {format_count(exposed, 'user')} are open"
-            yield Reason(ReasonCode.USERS_WAITING, f"{message}; a stop now cuts them off.")
+        waiting = exposed - sum(counted_users(inputs, index).values())
+        if measure.counts_mature_users and waiting > 0:
+            users = f"{waiting:,} of {format_count(exposed, 'user')}"
+            message = f"{measure.key}: the stop cut off the windows of {users}."
+            if inputs.design.is_running:
+                message = f"{measure.key}: the windows of {users} are open; a stop now cuts them off."
+            yield Reason(ReasonCode.USERS_WAITING, message)
 
 
 def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:
     """Yield a reason for each metric many of whose events have a text in place of their number."""
     for measure in inputs.measures:
-        if measure.texts > MAX_TEXTS * measure.events:
-            message = (
-                f"{measure.texts:,} of {format_count(measure.events, 'event')} of {measure.key} have a text in place"
-            )
-            message = f"{message} of the number that it adds, and count as 0: send numbers."
+        if not measure.is_post_hoc and measure.texts > MAX_TEXTS * measure.events:
+            events = f"{measure.texts:,} of {format_count(measure.events, 'event')} of {measure.key}"
+            message = f"{events} have a text in place of their number, which does not count: send numbers."
             yield Reason(ReasonCode.NOT_NUMBERS, message)
 
 
@@ -171,8 +186,12 @@ def describe_size(inputs: Inputs, primary: int) -> SizeFinding | None:
     reached = f"The planned size of {format_count(plan.size, 'user')} is reached"
     if plan.minimum_effect is None:
         return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}."))
-    least = f"{100 * plan.minimum_effect:.3g} %"
-    return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}; the smallest effect of interest is {least}."))
+    message = f"{reached}; the smallest effect of interest is {_minimum(plan)}."
+    return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, message))
+
+
+def _minimum(plan: Plan) -> str:
+    return f"{100 * (plan.minimum_effect or 0.0):.3g} %"
 
 
 def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
@@ -200,16 +219,27 @@ def is_suspicious(before: Estimate | Reason) -> bool:
 
 def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
     """Yield a reason for each measure that differed before the exposure."""
+    weighted = {variant.key for variant in inputs.design.variants if variant.weight}
     for measure, analysis in zip(inputs.measures, measures, strict=True):
         if measure.is_post_hoc:
             continue
         for key, before in analysis.before.items():
-            if isinstance(before, Estimate) and is_suspicious(before):
+            if key in weighted and isinstance(before, Estimate) and is_suspicious(before):
                 message = (
                     f"{analysis.key} of {key} differed from {inputs.design.control} before the exposure already "
                     f"({equate_p_value(before.always_valid.p_value)}): look for the cause before you trust the results."
                 )
                 yield Reason(ReasonCode.DIFFERENT_BEFORE, message)
+
+
+def find_suspicious_ratio(ratio: SampleRatio | Reason) -> Iterator[Reason]:
+    """Yield a warning if users may not be split by the weights, though that is not proven yet."""
+    if isinstance(ratio, SampleRatio) and ratio.chi_square_p < SUSPICIOUS and not ratio.is_mismatch:
+        message = (
+            f"Users may not be split by the weights: for this look alone, {equate_p_value(ratio.chi_square_p)}. "
+            "Look for a cause."
+        )
+        yield Reason(ReasonCode.SAMPLE_RATIO_SUSPICIOUS, message)
 
 
 def find_flag_off(design: Design) -> Iterator[Reason]:

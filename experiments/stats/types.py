@@ -236,6 +236,7 @@ class ReasonCode(StrEnum):
     NOT_STARTED = "not_started"
     NO_GOAL = "no_goal"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
+    SAMPLE_RATIO_SUSPICIOUS = "sample_ratio_suspicious"
     USERS_IN_SEVERAL_VARIANTS = "users_in_several_variants"
     FLAG_OFF = "flag_off"
     DIFFERENT_BEFORE = "different_before"

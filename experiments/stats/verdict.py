@@ -23,6 +23,7 @@ from experiments.stats.findings import (
     find_flag_off,
     find_left_out,
     find_not_numbers,
+    find_suspicious_ratio,
     find_waiting,
 )
 from experiments.stats.guardrails import gain
@@ -53,7 +54,11 @@ def decide(
     verdict = next(verdict for rule in RULES if (verdict := rule(case)))
     if verdict.decision == Decision.CHECK_DATA:
         return verdict
-    warnings = [*find_left_out(inputs, measures), *find_flag_off(inputs.design)]
+    warnings = [
+        *find_suspicious_ratio(ratio),
+        *find_left_out(inputs, measures),
+        *find_flag_off(inputs.design),
+    ]
     return Verdict(verdict.decision, verdict.variant, [*verdict.reasons, *warnings])
 
 
@@ -148,17 +153,17 @@ class Case:
         if self.primary is None:
             return Outcome(key, 0.0, NO_GOAL, harmed, undecided, silent)
         measure, comparison = self.inputs.measures[self.primary], _comparisons(self.measures[self.primary])[key]
-        sign = _sign(measure, comparison)
+        sign, is_within_minimum = _sign(measure, comparison), _is_within_minimum(self.inputs, comparison)
         return Outcome(
             key,
             _gain(measure, comparison),
-            find(self.inputs, measure, key, comparison),
+            find(self.inputs, measure, key, comparison, is_worse=sign < 0, is_within_minimum=is_within_minimum),
             harmed,
             undecided,
             silent,
             is_better=sign > 0 and comparison.label == "better",
             is_worse=sign < 0,
-            is_within_minimum=_is_within_minimum(self.inputs, comparison),
+            is_within_minimum=is_within_minimum,
         )
 
     def _guardrails(self, key: str) -> Iterator[Reason]:
@@ -285,7 +290,9 @@ def _missing_for_reading(case: Case) -> Iterator[Reason]:
         has = f"{key} has {format_count(counted[key], inputs.measures[primary].user)}"
         message = f"{has} of the {users:,} that are planned; the results are read at that size."
         yield Reason(ReasonCode.PLANNED_SIZE, message)
-    if not missing:
+    if days := describe_remaining(inputs.design.plan):
+        yield days
+    elif not missing:
         message = "The results are read when every variant has its planned number of users who count."
         yield Reason(ReasonCode.PLANNED_SIZE, message)
 
