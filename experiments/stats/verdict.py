@@ -8,7 +8,7 @@ added after the start decide nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from experiments.stats.findings import (
@@ -51,15 +51,15 @@ def decide(
     Its p-values are adjusted for the number of treatments alone, not for other metrics.
     """
     case = Case(inputs, measures, ratio, are_distinct)
-    verdict = next(verdict for rule in RULES if (verdict := rule(case)))
+    rule, verdict = next((rule.__name__, verdict) for rule in RULES if (verdict := rule(case)))
     if verdict.decision == Decision.CHECK_DATA:
-        return verdict
+        return replace(verdict, rule=rule)
     warnings = [
         *find_suspicious_ratio(ratio),
         *find_left_out(inputs, measures),
         *find_flag_off(inputs.design),
     ]
-    return Verdict(verdict.decision, verdict.variant, [*verdict.reasons, *warnings])
+    return replace(verdict, reasons=[*verdict.reasons, *warnings], rule=rule)
 
 
 def find_harmed(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Mapping[str, Sequence[str]]:
