@@ -71,8 +71,8 @@ class CalibrationReport:
     alpha: float
     simulation: Simulation
     guardrails: Sequence[GuardrailRates]
-    minimum_effect: float | None
-    with_minimum_effect: Sequence[VerdictRate] | None
+    minimum_effect: float | None = None
+    with_minimum_effect: Sequence[VerdictRate] | None = None
 
     @property
     def is_as_promised(self) -> bool:

@@ -156,7 +156,7 @@ class Simulation:
     untested: Sequence[Comparison]
     sample_ratio: Sequence[Look]
     labels: Sequence[Labels]
-    verdicts: Sequence[VerdictRate]
+    verdicts: Sequence[VerdictRate] = ()
 
 
 def simulate(

@@ -138,3 +138,10 @@ def test_verdicts__with_exactly_the_smallest_effect__are_no_difference_in_at_mos
         (verdict.decision, verdict.rule) for verdict in experiments.finals((lifts < MINIMUM_EFFECT) & is_later)
     )
     assert decided[Decision.NO_DIFFERENCE, "end_without_difference"] <= 0.05 * ROUNDS, decided
+
+
+def test_verdicts__without_an_effect_at_twice_the_planned_size__are_mostly_no_difference() -> None:
+    """So the bound above is not kept by a verdict that hardly ever says so."""
+    experiments = Experiments(0.5, lift=0.0, days=2 * DAYS, seed=19)
+    decided = Counter(experiments.verdict(of_round, 2 * DAYS).decision for of_round in range(100))
+    assert decided[Decision.NO_DIFFERENCE] > 50, decided
