@@ -214,16 +214,17 @@ class DailySums(SumColumns):
 
 
 class StoredOutcome(models.Model):
-    """The effects of a stopped experiment at one time, so that lists need not compute results.
+    """The effects of a started experiment at one time, so that lists need not compute results.
 
-    The row counts while the experiment is stopped as of `stopped_at`. It is final if it was computed after the results
-    were frozen. Erasing a user deletes the rows whose figures change. Only `results.outcomes` writes it.
+    The row counts while the experiment is stopped as of `stopped_at`, or runs if that is None. It is final if it was
+    computed after the results were frozen. Erasing a user deletes the rows whose figures change. Only
+    `results.outcomes` writes it.
     """
 
     experiment = models.OneToOneField(
         Experiment, on_delete=models.PROTECT, primary_key=True, related_name="outcome", db_constraint=False
     )
-    stopped_at = models.DateTimeField()
+    stopped_at = models.DateTimeField(null=True)
     computed_at = models.DateTimeField()
     is_final = models.BooleanField()
     document: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)

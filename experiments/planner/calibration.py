@@ -27,7 +27,8 @@ from experiments.results.refresh import bring_up_to_date
 from experiments.results.study import Study, measure_of
 from experiments.results.sums import read_caps
 from experiments.results.values import source_of, stored_exposures, stored_values
-from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails
+from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails, simulate_smallest_effect
+from experiments.stats.outcomes import Decision
 from experiments.stats.quantiles import EventValues, quantiles_of
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import (
@@ -38,6 +39,7 @@ from experiments.stats.simulation import (
     Observed,
     Population,
     Simulation,
+    VerdictRate,
     simulate,
 )
 from experiments.stats.types import Plan, Quantile
@@ -47,6 +49,7 @@ MAX_USERS = 100_000
 """The maximum of users whose values are read, which bounds the memory. Error rates hardly depend on more."""
 MIN_SPLITS = 200
 """Outcomes of fewer splits are not stored. Of twenty splits, three errors would pass as promised."""
+_WRONG_WITHOUT_EFFECT = (Decision.SHIP, Decision.DO_NOT_SHIP)
 _CHANCE = 3  # standard errors by which a share of splits may exceed the promised rate by chance
 
 
@@ -55,6 +58,8 @@ class CalibrationReport:
     """The result of a calibration.
 
     `users` were split, out of `exposed` users. Each test promises an error rate of at most `alpha`.
+    `with_minimum_effect` are the verdicts where all treatments have exactly the smallest effect of interest; None if
+    there is none, or the values cannot have it.
     """
 
     experiment: Experiment
@@ -66,6 +71,8 @@ class CalibrationReport:
     alpha: float
     simulation: Simulation
     guardrails: Sequence[GuardrailRates]
+    minimum_effect: float | None = None
+    with_minimum_effect: Sequence[VerdictRate] | None = None
 
     @property
     def is_as_promised(self) -> bool:
@@ -75,8 +82,21 @@ class CalibrationReport:
             _is_at_most(mismatches, MISMATCH, self.rounds)
             and all(self._is_promised(rates) for rates in self.simulation.errors)
             and all(map(self._is_guardrail_promised, self.guardrails))
-            and all(_is_at_most(share, self.alpha, self.rounds) for share in self.labels)
+            and all(
+                _is_at_most(share, self.alpha, self.rounds) for share in (*self.labels, *self.wrong_verdicts.values())
+            )
         )
+
+    @property
+    def wrong_verdicts(self) -> dict[Decision, float]:
+        """Return the shares of splits with each verdict that is wrong.
+
+        To ship a treatment or none is wrong without an effect, and no difference with the smallest effect of interest.
+        """
+        without = {decision: decided(self.simulation.verdicts, decision) for decision in _WRONG_WITHOUT_EFFECT}
+        if self.with_minimum_effect is None:
+            return without
+        return {**without, Decision.NO_DIFFERENCE: decided(self.with_minimum_effect, Decision.NO_DIFFERENCE)}
 
     @property
     def labels(self) -> tuple[float, float]:
@@ -145,8 +165,18 @@ class CalibrationReport:
             "untested": [_comparison(comparison) for comparison in self.simulation.untested],
             "labels": [_labels(labels) for labels in self.simulation.labels],
             "guardrails": [_guardrail(rates) for rates in self.guardrails],
+            "verdicts": [_verdict(rate) for rate in self.simulation.verdicts],
+            "minimumEffect": self.minimum_effect,
+            "verdictsWithMinimumEffect": None
+            if self.with_minimum_effect is None
+            else [_verdict(rate) for rate in self.with_minimum_effect],
             "sampleRatio": {"alpha": MISMATCH, "looks": [_look(look) for look in self.simulation.sample_ratio]},
         }
+
+
+def decided(rates: Iterable[VerdictRate], decision: Decision) -> float:
+    """Return the share of splits with a decision, whichever rule made it."""
+    return sum(rate.share for rate in rates if rate.decision == decision)
 
 
 def _is_at_most(share: float, promised: float, splits: int) -> bool:
@@ -184,22 +214,39 @@ def calibrate(
     if users < MIN_USERS:
         raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {MIN_USERS} are required.")
     registered = Study(experiment, definitions, metric_indexes, experiment.variant_keys[0], "holm").design
-    # A fixed analysis is read once; labels at every look are those of a sequential one.
-    design = replace(registered, is_adjusted=True, plan=Plan())
+    # A fixed analysis is read once; labels at every look are those of a sequential one. It ends at the last look.
+    primary = next((observed for observed in population.observed if observed.measure.is_registered_goal), None)
+    planned_size = None if primary is None else int(primary.is_counted.sum())
+    plan = Plan(size=planned_size or None, minimum_effect=registered.plan.minimum_effect)
+    design = replace(registered, is_adjusted=True, plan=plan)
     simulation = simulate(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
     if not simulation.errors:
         raise _refusal("experiment", "Cannot be tested in any split: too few users or events have different values.")
     guardrails = simulate_guardrails(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
+    with_minimum_effect = simulate_smallest_effect(
+        population, design, rounds=rounds, seed=seed, on_progress=on_progress
+    )
     return CalibrationReport(
-        experiment, users, drawn.exposed, rounds, looks, seed, design.alpha, simulation, guardrails
+        experiment,
+        users,
+        drawn.exposed,
+        rounds,
+        looks,
+        seed,
+        design.alpha,
+        simulation,
+        guardrails,
+        plan.minimum_effect,
+        with_minimum_effect,
     )
 
 
 def total_splits(experiment: Experiment, metric: str | None, rounds: int) -> int:
-    """Return the number of splits of a calibration. Guardrails double it."""
+    """Return the number of splits of a calibration: guardrails and a smallest effect take as many further ones."""
     definitions = definitions_of(experiment)
     has_guardrails = any(definition.is_guardrail for definition in definitions if metric in (None, definition.key))
-    return 2 * rounds if has_guardrails else rounds
+    has_goal = any(definition.is_registered_goal for definition in definitions if metric in (None, definition.key))
+    return rounds * (1 + has_guardrails + (has_goal and experiment.minimum_effect is not None))
 
 
 def _check_weights(experiment: Experiment) -> None:
@@ -284,6 +331,10 @@ def _labels(labels: Labels) -> dict[str, Any]:
         "shipped": labels.shipped,
         "rejected": labels.rejected,
     }
+
+
+def _verdict(rate: VerdictRate) -> dict[str, Any]:
+    return {"rule": rate.rule, "decision": str(rate.decision), "share": rate.share}
 
 
 def _guardrail(rates: GuardrailRates) -> dict[str, Any]:

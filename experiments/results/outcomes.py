@@ -1,5 +1,7 @@
 """What came of finished experiments: the effect on each goal, and by whom the experiment was stopped.
 
+Experiments that run have an outcome so far, whose e-values count among those of all started experiments.
+
 Outcomes are stored, because a page of many experiments cannot compute the results of each. They are computed again
 until they rest on frozen results, since late events may still change the figures.
 """
@@ -57,6 +59,8 @@ class Outcome:
     """What came of an experiment. `decision` is that of the verdict, `recommended` the variant that it named.
 
     `stopped_by` is the actor of the stop by the change log; it is empty where the log does not have it any more.
+    `log_e_values` has each treatment that is better in the primary metric, with the logarithm of its e-value divided by
+    the number of treatments. It is None in outcomes that versions before 0.2 stored.
     """
 
     users: int
@@ -65,6 +69,7 @@ class Outcome:
     recommended: str
     stopped_by: str
     effects: Sequence[Effect]
+    log_e_values: Mapping[str, float] | None = None
 
     @property
     def is_doubtful(self) -> bool:
@@ -86,14 +91,17 @@ def outcomes_of(experiments: Iterable[Experiment], at: datetime, *, most: int) -
 
     An outdated one that is not computed is returned as it was stored.
     """
-    stopped = _stopped(experiments)
-    rows = _rows(stopped)
-    outcomes = {pk: row.outcome for pk, row in rows.items()}
-    due = [experiment for pk, experiment in stopped.items() if _is_due(rows.get(pk), at)]
-    due.sort(key=lambda experiment: experiment.pk in rows)  # those that are missing first
-    for experiment in due[:most]:
-        outcomes[experiment.pk] = compute_outcome(experiment, at)
-    return outcomes
+    return _up_to_date(_stopped(experiments), at, most)
+
+
+def outcomes_so_far(experiments: Iterable[Experiment], at: datetime, *, most: int) -> dict[UUID, Outcome]:
+    """Return the same as `outcomes_of`, and also the outcomes so far of experiments that run.
+
+    Those of running experiments are computed only if they are missing; the periodic task computes them again.
+    """
+    return _up_to_date(
+        {experiment.pk: experiment for experiment in experiments if experiment.status != Status.DRAFT}, at, most
+    )
 
 
 def outcome_of(results: Results) -> Outcome | None:
@@ -112,16 +120,17 @@ def outcome_of(results: Results) -> Outcome | None:
 
 
 def compute_outcome(experiment: Experiment, at: datetime) -> Outcome:
-    """Compute the outcome of a stopped experiment, and store it."""
+    """Compute the outcome of a started experiment, and store it."""
     outcome = _build(analyse_experiment(experiment, at), _find_actor(experiment))
     return _store(experiment, outcome, at)
 
 
 def refresh_outcomes(now: datetime) -> str:
-    """Compute the outcome of each stopped experiment that has no final one. This is a periodic task."""
-    known = dict(StoredOutcome.objects.filter(is_final=True).values_list("pk", "stopped_at"))
-    stopped = Experiment.objects.filter(status=Status.STOPPED).select_related("environment").order_by("pk")
-    due = [experiment for experiment in stopped if known.get(experiment.pk) != experiment.stopped_at]
+    """Compute the outcome of each started experiment that has no final one. This is a periodic task."""
+    final = StoredOutcome.objects.filter(is_final=True, document__has_key="log_e_values")
+    known = dict(final.values_list("pk", "stopped_at"))
+    started = Experiment.objects.exclude(status=Status.DRAFT).select_related("environment").order_by("pk")
+    due = [experiment for experiment in started if (experiment.pk, experiment.stopped_at) not in known.items()]
     do_each(due, lambda experiment: compute_outcome(experiment, now))
     return f"computed {format_count(len(due), 'outcome')}"
 
@@ -130,28 +139,40 @@ def _stopped(experiments: Iterable[Experiment]) -> dict[UUID, Experiment]:
     return {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
 
 
+def _up_to_date(experiments: Mapping[UUID, Experiment], at: datetime, most: int) -> dict[UUID, Outcome]:
+    rows = _rows(experiments)
+    outcomes = {pk: row.outcome for pk, row in rows.items()}
+    due = [experiment for pk, experiment in experiments.items() if _is_due(experiment, rows.get(pk), at)]
+    due.sort(key=lambda experiment: experiment.pk in rows)  # those that are missing first
+    for experiment in due[:most]:
+        outcomes[experiment.pk] = compute_outcome(experiment, at)
+    return outcomes
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of the present stop of an experiment."""
+    """A row of the present stop of an experiment, or of one that runs."""
 
     outcome: Outcome
     computed_at: datetime
     is_final: bool
 
 
-def _rows(stopped: Mapping[UUID, Experiment]) -> dict[UUID, _Row]:
-    """Return the rows that belong to the present stop of each experiment, with at most one query."""
+def _rows(experiments: Mapping[UUID, Experiment]) -> dict[UUID, _Row]:
+    """Return the rows that belong to the present stop of each experiment, or to its run, with at most one query."""
     rows: dict[UUID, _Row] = {}
-    for row in StoredOutcome.objects.filter(pk__in=stopped) if stopped else ():
-        if row.stopped_at != stopped[row.pk].stopped_at:
+    for row in StoredOutcome.objects.filter(pk__in=experiments) if experiments else ():
+        if row.stopped_at != experiments[row.pk].stopped_at:
             continue
         with suppress(msgspec.ValidationError):  # another version of the service stored other fields
             rows[row.pk] = _Row(msgspec.convert(row.document, Outcome), row.computed_at, row.is_final)
     return rows
 
 
-def _is_due(row: _Row | None, at: datetime) -> bool:
-    return row is None or (not row.is_final and row.computed_at <= at - _FRESH_FOR)
+def _is_due(experiment: Experiment, row: _Row | None, at: datetime) -> bool:
+    if row is None or row.outcome.log_e_values is None:
+        return True
+    return experiment.status == Status.STOPPED and not row.is_final and row.computed_at <= at - _FRESH_FOR
 
 
 def _store(experiment: Experiment, outcome: Outcome, at: datetime) -> Outcome:
@@ -184,7 +205,24 @@ def _build(results: Results, stopped_by: str) -> Outcome:
         effects=[
             effect for metric in results.metrics if not metric.definition.is_post_hoc for effect in effects_on(metric)
         ],
+        log_e_values=_log_e_values(results),
     )
+
+
+def _log_e_values(results: Results) -> dict[str, float]:
+    """Return the logarithms of the e-values of treatments that are better, unless the data need a check.
+
+    All other treatments have the e-value 0. So this is evidence for "better", and not for "different". The largest of m
+    e-values, divided by m, is at most their average, which is an e-value, too.
+    """
+    if results.primary_metric is None or results.verdict.decision == Decision.CHECK_DATA:
+        return {}
+    compared = [(variant.key, variant.comparison) for variant in results.primary_metric.variants if variant.comparison]
+    return {
+        key: comparison.log_e_value - math.log(len(compared))
+        for key, comparison in compared
+        if comparison.label == "better" and comparison.log_e_value is not None
+    }
 
 
 def effects_on(metric: MetricFigures) -> list[Effect]:

@@ -1,4 +1,4 @@
-"""All finished experiments of an environment together: their effects on each goal, measured and corrected."""
+"""All experiments of an environment together: effects on each goal, measured and corrected, and winners that hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from uuid import UUID
 
 from config.models import Environment
 from experiments.models import Experiment, Status
-from experiments.results.outcomes import Effect, Outcome, outcomes_of
+from experiments.results.outcomes import Effect, Outcome, outcomes_so_far
+from experiments.stats.false_discoveries import min_log_e_value
 from experiments.stats.lifts import Lift, MeasuredEffect
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ _Key = tuple[UUID, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """The average effect of some treatments. `corrected` is None if there are too few effects to learn from."""
+    """The average effect of some treatments.
+
+    `corrected` is None if there are too few effects to learn from, and for all treatments together: where nothing was
+    chosen, there is no winner's curse.
+    """
 
     number: int
     measured: Lift
@@ -43,30 +48,67 @@ class MetricAverages:
     shipped: Average | None
 
 
+@dataclass(frozen=True, slots=True)
+class Programme:
+    """All started experiments, and which of their winners hold at the false discovery rate over all of them.
+
+    A winner is a treatment that is better in the primary metric. `winners` are the experiments that have one, and
+    `holding` those of them of which one holds. Without an outcome, an experiment counts as one without a winner.
+    """
+
+    experiments: int
+    winners: Sequence[Experiment]
+    holding: Sequence[Experiment]
+    without_outcome: int
+
+
 class FinishedExperiments:
     """The finished experiments of an environment, newest first, with the effects of those with an outcome."""
 
     def __init__(self, environment: Environment, at: datetime) -> None:
         """Read all experiments and outcomes with two queries, and compute a few outcomes that are not stored yet."""
-        finished = Experiment.objects.in_environment(environment).filter(status=Status.STOPPED)
-        self.experiments = list(finished.order_by("-stopped_at", "-id").only(*_COLUMNS, "environment"))
-        for experiment in self.experiments:
+        started = Experiment.objects.in_environment(environment).exclude(status=Status.DRAFT)
+        newest_first = list(started.order_by("-stopped_at", "-id").only(*_COLUMNS, "environment"))
+        for experiment in newest_first:
             experiment.environment = environment
-        self.outcomes = outcomes_of(self.experiments, at, most=MOST_COMPUTED)
+        self.experiments = [experiment for experiment in newest_first if experiment.status == Status.STOPPED]
+        self._running = [experiment for experiment in newest_first if experiment.status == Status.RUNNING]
+        self.outcomes = outcomes_so_far([*self.experiments, *self._running], at, most=MOST_COMPUTED)
         self._effects: dict[_Metric, dict[_Key, tuple[Effect, bool]]] = {}
         for experiment in self.experiments:
             self._add(experiment, self.outcomes.get(experiment.pk))
         self._portfolios: dict[_Metric, Portfolio] = {}
+        self._log_e_values = {pk: outcome.log_e_values or {} for pk, outcome in self.outcomes.items()}
+        largest = [max(values.values()) for values in self._log_e_values.values() if values]
+        self._min_log_e_value = min_log_e_value(largest, len(newest_first))
 
     @property
     def missing(self) -> int:
-        """The number of experiments whose outcome is not computed yet."""
-        return len(self.experiments) - len(self.outcomes)
+        """The number of finished experiments whose outcome is not computed yet."""
+        return sum(experiment.pk not in self.outcomes for experiment in self.experiments)
 
     @property
     def doubtful(self) -> int:
-        """The number of experiments that are left out, because their data needed a check."""
-        return sum(outcome.is_doubtful for outcome in self.outcomes.values())
+        """The number of finished experiments that are left out, because their data needed a check."""
+        known = [self.outcomes[experiment.pk] for experiment in self.experiments if experiment.pk in self.outcomes]
+        return sum(outcome.is_doubtful for outcome in known)
+
+    @property
+    def programme(self) -> Programme:
+        """All started experiments, those that run first."""
+        started = [*self._running, *self.experiments]
+        winners = [experiment for experiment in started if self._log_e_values.get(experiment.pk)]
+        return Programme(
+            len(started),
+            winners,
+            [experiment for experiment in winners if self.holding(experiment)],
+            sum(experiment.pk not in self.outcomes for experiment in started),
+        )
+
+    def holding(self, experiment: Experiment) -> list[str]:
+        """Return the treatments that hold at the false discovery rate over all started experiments."""
+        log_e_values = self._log_e_values.get(experiment.pk, {})
+        return [key for key, value in log_e_values.items() if value >= self._min_log_e_value]
 
     def averages(self) -> list[MetricAverages]:
         """Return the averages for each goal, those with the most effects first."""
@@ -105,7 +147,7 @@ class FinishedExperiments:
         return MetricAverages(
             *metric,
             is_decrease_good=first[0].is_decrease_good,
-            all=_average(portfolio, range(len(effects))),
+            all=Average(len(effects), portfolio.measured(range(len(effects))), None),
             shipped=_average(portfolio, shipped) if shipped else None,
         )
 

@@ -98,9 +98,8 @@ def pool_groups(groups: Iterable[UserGroup]) -> UserGroup:
 
 def sums_of(users: int, sums: ExactSums) -> Sums:
     """Return the sums over this many exposed users. Exact sums leave out users without an event, who count as zeros."""
-    return Sums(
-        n=users, positive=sums.positive, **{name: float(getattr(sums, exact)) for name, exact in _NAMES.items()}
-    )
+    numbers = {name: float(getattr(sums, exact)) for name, exact in _NAMES.items()}
+    return Sums(n=users, nonzero=max(sums.nonzero, sums.positive), **numbers)
 
 
 def pooled(by_phase: Mapping[int, UserGroup], phases: Sequence[int]) -> UserGroup:

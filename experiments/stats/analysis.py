@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
-from experiments.stats.cuped import NOT_REGISTERED
+from experiments.stats.cuped import DIFFERENT_BEFORE, NOT_REGISTERED
 from experiments.stats.effects import Contrast, Levels
+from experiments.stats.findings import is_suspicious
 from experiments.stats.outcomes import Analysis, MeasureAnalysis
-from experiments.stats.plans import is_fixed_reading, is_unread, primary_index
+from experiments.stats.plans import is_fixed_reading, is_unread, primary_index, weighted_keys
 from experiments.stats.samples import OUT_OF_RANGE, Sample
+from experiments.stats.shortages import MIN_USERS, find_shortages
 from experiments.stats.strata import NOBODY, Arms, ComparisonGroup, group_variants
 from experiments.stats.types import (
     Basis,
@@ -25,13 +28,19 @@ from experiments.stats.types import (
     Measure,
     Quantile,
     Reason,
+    ReasonCode,
     SingleLook,
     Split,
     Sums,
     Test,
     VariantEstimate,
+    name_phases,
 )
 from experiments.stats.verdict import decide, find_harmed
+
+SAME_VALUES = Reason(
+    ReasonCode.NO_VARIANCE, "All users of this variant have the same value, so its uncertainty cannot be estimated."
+)
 
 
 def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
@@ -43,8 +52,19 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     """
     measures = analyse_measures(inputs, range(len(inputs.measures)), is_exact=is_exact)
     splits = inputs.splits or [Split(stratum.variants, stratum.users) for stratum in inputs.strata]
-    ratio = sample_ratio.check_phases(splits)
-    return Analysis(measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio))
+    ratio = sample_ratio.check_phases(splits, is_single_look=is_fixed_reading(inputs.design.plan))
+    return Analysis(
+        measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio, partial(_are_distinct, inputs))
+    )
+
+
+def _are_distinct(inputs: Inputs, first: str, second: str) -> bool:
+    """Return whether the first goal shows a difference between two treatments, at the level of a single test."""
+    primary = primary_index(inputs)
+    assert primary is not None  # noqa: S101 (there is a winner)
+    design = replace(inputs.design, control=second)
+    contrast = _compare(replace(inputs, design=design), primary, is_fixed=False).variants[first].contrast
+    return isinstance(contrast, Contrast) and contrast.always_valid_p < design.alpha
 
 
 def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
@@ -53,7 +73,13 @@ def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool
     compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
     corrections = _correct(inputs.design, [compared], primary_index(inputs))
     chosen = [_analyse_measure(compared[index], corrections[0], is_exact=is_exact) for index in indexes]
-    return [_without_labels(analysis) for analysis in chosen] if waits else chosen
+    if not waits:
+        return chosen
+    # Guardrails do not wait.
+    return [
+        analysis if inputs.measures[index].is_guardrail else _without_labels(analysis)
+        for index, analysis in zip(indexes, chosen, strict=True)
+    ]
 
 
 def _without_labels(analysis: MeasureAnalysis) -> MeasureAnalysis:
@@ -105,11 +131,12 @@ def uncorrected_effects(
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A variant and the control: the group in which they are compared, and their contrast."""
+    """A variant and the control: the group in which they are compared, their contrast, and what they lack for it."""
 
     group: ComparisonGroup
     arms: Arms
     contrast: Contrast | Reason
+    shortages: Sequence[Reason] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +150,10 @@ class _Compared:
     variants: Mapping[str, _Sides]
     users: Mapping[str, int]
     phases: Sequence[Sequence[int]]
+    """The numbers of the phases of each stratum."""
     left_out: Mapping[str, Sequence[int]]
+    before: Mapping[str, Estimate | Reason]
+    is_adjusted: bool
     controls: dict[int, VariantEstimate] = field(default_factory=dict)  # by the id of their arms
 
 
@@ -145,15 +175,20 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
     keys = [variant.key for variant in design.variants]
     treatments = [key for key in keys if key != design.control]
     groups = group_variants(measure, strata, design.control, treatments)
+    before = {key: _before(groups[key], key, measure, design) for key in treatments}
+    is_adjusted = design.is_adjusted and not any(map(is_suspicious, before.values()))
+    phases = [stratum.phases for stratum in inputs.strata]
     return _Compared(
         index,
         measure,
         design,
-        is_fixed,
-        variants={key: _sides(groups[key], key, design) for key in keys},
+        is_fixed and not measure.is_guardrail,
+        variants={key: _sides(groups[key], key, measure, design, phases, is_adjusted=is_adjusted) for key in keys},
         users={key: sum(stratum.get(key, NOBODY).n for stratum in strata) for key in keys},
-        phases=[stratum.phases for stratum in inputs.strata],
+        phases=phases,
         left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
+        before=before,
+        is_adjusted=is_adjusted,
     )
 
 
@@ -169,51 +204,83 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
     return left_out
 
 
-def _sides(group: ComparisonGroup, key: str, design: Design) -> _Sides:
-    arms = (group.strata.adjusted if design.is_adjusted else None) or group.strata.raw
-    return _Sides(group, arms, _contrast(arms, key, design))
+def _sides(
+    group: ComparisonGroup,
+    key: str,
+    measure: Measure,
+    design: Design,
+    phases: Sequence[Sequence[int]],
+    *,
+    is_adjusted: bool,
+) -> _Sides:
+    arms = (group.strata.adjusted if is_adjusted else None) or group.strata.raw
+    shortages = _find_shortages(group, key, measure, design, phases)
+    return _Sides(group, arms, _contrast(arms, key, measure, design), shortages)
 
 
-def _contrast(arms: Arms, key: str, design: Design) -> Contrast | Reason:
+def _contrast(arms: Arms, key: str, measure: Measure, design: Design) -> Contrast | Reason:
+    pair = arms.pair(key, design.control, is_non_negative=_is_non_negative(measure))
     treatment, control = arms.of(key), arms.of(design.control)
-    if isinstance(treatment, Reason):
-        return treatment
-    if isinstance(control, Reason):
-        return control
-    return effects.contrast(treatment, control, design, arms.shared)
+    if isinstance(pair, Reason) or isinstance(treatment, Reason) or isinstance(control, Reason):
+        return pair if isinstance(pair, Reason) else arms.missing
+    return effects.contrast(pair, treatment, control, design, arms.shared)
+
+
+def _is_non_negative(measure: Measure) -> bool:
+    return measure.is_non_negative or measure.kind == "share"
 
 
 def _correct(design: Design, parts: Sequence[Sequence[_Compared]], primary: int | None) -> Sequence[_Corrections]:
-    """Correct the primary metric over its treatments as one family, and all other goals as another."""
+    """Correct the primary metric over its treatments as one family, and all other goals as another.
+
+    A family has every treatment that gets users, also while a test is missing: if it grew as tests come in, a
+    correction over several looks would not hold.
+    """
+    treatments = [key for key in weighted_keys(design) if key != design.control]
     tests = [
-        (part, of_measure.index, key, sides.contrast)
+        (part, of_measure.index, key, sides)
         for part, measures in enumerate(parts)
         for of_measure in measures
         if of_measure.measure.is_registered_goal
         for key, sides in of_measure.variants.items()
-        if key != design.control and isinstance(sides.contrast, Contrast)
+        if key in treatments or (key != design.control and isinstance(sides.contrast, Contrast))
     ]
     corrections: list[dict[tuple[int, str], _Correction]] = [{} for _ in parts]
     for family in ([test for test in tests if (test[1] == primary) == is_primary] for is_primary in (True, False)):
-        always_valid = _levels(design, [contrast.always_valid_p for *_, contrast in family])
-        fixed_horizon = _levels(design, [contrast.fixed_horizon_p for *_, contrast in family])
+        contrasts = [sides.contrast for *_, sides in family]
+        can_reject = [not sides.shortages for *_, sides in family]
+        always_valid = _levels(design, [_p(one, lambda test: test.always_valid_p) for one in contrasts], can_reject)
+        fixed_horizon = _levels(design, [_p(one, lambda test: test.fixed_horizon_p) for one in contrasts], can_reject)
         for (part, index, key, _), valid, fixed in zip(family, always_valid, fixed_horizon, strict=True):
             corrections[part][index, key] = _Correction(valid, fixed, len(family))
     return corrections
 
 
-def _levels(design: Design, p_values: Sequence[float]) -> Sequence[tuple[float, float]]:
-    """Return the alpha and the adjusted p-value of each test of a family."""
-    alphas = multiplicity.alphas(p_values, design.correction, design.alpha)
-    return list(zip(alphas, multiplicity.adjust(p_values, design.correction), strict=True))
+def _p(contrast: Contrast | Reason, select: Callable[[Contrast], float]) -> float:
+    return 1.0 if isinstance(contrast, Reason) else select(contrast)
+
+
+def _levels(design: Design, p_values: Sequence[float], can_reject: Sequence[bool]) -> Sequence[tuple[float, float]]:
+    """Return the alpha and the adjusted p-value of each test of a family.
+
+    A test of too few users rejects nothing, so it must not ease the steps of the others, and has the level of the
+    whole family itself (Bonferroni).
+    """
+    total = len(p_values)
+    counted = [p if can else 1.0 for p, can in zip(p_values, can_reject, strict=True)]
+    alphas = multiplicity.alphas(counted, design.correction, design.alpha)
+    adjusted = multiplicity.adjust(counted, design.correction)
+    return [
+        (alpha, after) if can else (design.alpha / total, min(1.0, total * p))
+        for p, can, alpha, after in zip(p_values, can_reject, alphas, adjusted, strict=True)
+    ]
 
 
 def _analyse_measure(compared: _Compared, corrections: _Corrections, *, is_exact: bool) -> MeasureAnalysis:
     variants = [
         _estimate(compared, key, corrections.get((compared.index, key)), is_exact=is_exact) for key in compared.variants
     ]
-    before = {key: _before(compared, key) for key in compared.variants if key != compared.design.control}
-    return MeasureAnalysis(compared.measure.key, variants, before, compared.left_out)
+    return MeasureAnalysis(compared.measure.key, variants, compared.before, compared.left_out)
 
 
 def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, is_exact: bool) -> VariantEstimate:
@@ -223,7 +290,8 @@ def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, 
     raw_arms = sides.group.strata.raw
     if sides.arms is raw_arms:
         return _variant(compared, sides.arms, key, users, comparison)
-    raw = _Sides(sides.group, raw_arms, _contrast(raw_arms, key, compared.design))
+    raw_contrast = _contrast(raw_arms, key, compared.measure, compared.design)
+    raw = replace(sides, arms=raw_arms, contrast=raw_contrast)
     raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
     of_raw = _variant(compared, raw_arms, key, users, raw_comparison)
     return _variant(compared, sides.arms, key, users, comparison, of_raw)
@@ -256,7 +324,7 @@ def _interval(compared: _Compared, arms: Arms, key: str, sample: Sample) -> Inte
     if sample.unknown:
         return sample.unknown
     if sample.variance == 0:
-        return effects.NO_VARIANCE
+        return SAME_VALUES
     error = math.sqrt(sample.squared_error + arms.shared)
     if is_share:
         interval = intervals.normal_share(sample.mean, error, alpha)
@@ -270,21 +338,34 @@ def _comparison(
 ) -> Comparison:
     measure, design, contrast, strata = compared.measure, compared.design, sides.contrast, sides.group.strata
     basis = _basis(compared, sides, key)
-    cuped = strata.cuped if design.is_adjusted else NOT_REGISTERED
+    cuped = strata.cuped if compared.is_adjusted else DIFFERENT_BEFORE if design.is_adjusted else NOT_REGISTERED
+    shortages = sides.shortages
     choice = _choose(compared, sides, key, is_exact=is_exact)
     if isinstance(contrast, Reason):
         comparison = _untested(compared, basis, contrast, cuped, choice)
     else:
         comparison = _tested(compared, basis, contrast, correction, cuped, choice)
+    comparison = replace(comparison, shortages=shortages, label="unclear" if shortages else comparison.label)
     if not measure.is_guardrail:
         return comparison
     of_arms = sides.arms.of(key), sides.arms.of(design.control)
     is_silent = _is_silent(strata.strata, key, design.control)
-    users = basis.users, basis.control.n
-    judged = guardrails.judge(
-        measure, guardrails.GuardrailSides(*of_arms, contrast, is_silent, users), comparison, design
-    )
-    return replace(comparison, guardrail=judged)
+    both = guardrails.GuardrailSides(*of_arms, contrast, is_silent, strata.strata, (key, design.control))
+    return replace(comparison, guardrail=guardrails.judge(measure, both, comparison, design))
+
+
+def _find_shortages(
+    group: ComparisonGroup, key: str, measure: Measure, design: Design, phases: Sequence[Sequence[int]]
+) -> Sequence[Reason]:
+    control = design.control
+    if key == control:
+        return ()
+    if not group.indexes:
+        message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {MIN_USERS} in each."
+        return [Reason(ReasonCode.TOO_FEW_USERS, message)]
+    used = sorted(phase for index in group.indexes for phase in phases[index])
+    where = f" in {name_phases(used)}" if len(group.indexes) < len(phases) else ""
+    return find_shortages(measure, group.strata.strata, (control, key), where=where)
 
 
 def _basis(compared: _Compared, sides: _Sides, key: str) -> Basis:
@@ -331,6 +412,7 @@ def _tested(
         _single_look(choice, *(effect if isinstance(effect, Reason) else effect.fixed_horizon for effect in alone)),
         cuped,
         is_fixed=is_fixed,
+        log_e_value=effects.log_e_value(contrast, design),
     )
 
 
@@ -344,7 +426,7 @@ def _effects(compared: _Compared, contrast: Contrast, levels: Levels) -> tuple[E
     difference = effects.difference(contrast, levels)
     if isinstance(difference, Reason):
         return difference, difference
-    is_non_negative = compared.measure.is_non_negative or compared.measure.kind == "share"
+    is_non_negative = _is_non_negative(compared.measure)
     return difference, effects.lift(contrast, levels, difference, is_non_negative=is_non_negative)
 
 
@@ -368,15 +450,15 @@ def _choose(compared: _Compared, sides: _Sides, key: str, *, is_exact: bool) -> 
     return bayes.choose_mean(contrast.difference, contrast.error, is_decrease_good=measure.is_decrease_good)
 
 
-def _before(compared: _Compared, key: str) -> Estimate | Reason:
+def _before(group: ComparisonGroup, key: str, measure: Measure, design: Design) -> Estimate | Reason:
     """Return the difference from the control before the exposure, when no variant could have an effect."""
-    arms = compared.variants[key].group.strata.before
+    arms = group.strata.before
     if isinstance(arms, Reason):
         return arms
-    contrast = _contrast(arms, key, compared.design)
+    contrast = _contrast(arms, key, measure, design)
     if isinstance(contrast, Reason):
         return contrast
-    return effects.difference(contrast, effects.uncorrected(contrast, compared.design))
+    return effects.difference(contrast, effects.uncorrected(contrast, design))
 
 
 def _is_silent(strata: Sequence[Mapping[str, Sums | Quantile]], key: str, control: str) -> bool:

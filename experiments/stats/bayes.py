@@ -66,6 +66,8 @@ def choose_mean(difference: float, standard_error: float, *, is_decrease_good: b
     With a flat prior, the true difference is normal around its estimate.
     """
     gain = -difference if is_decrease_good else difference
+    if standard_error == 0:
+        return Choice((1 + (gain > 0) - (gain < 0)) / 2, max(0.0, -gain))
     z = gain / standard_error
     loss = standard_error * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) - gain * float(ndtr(-z))
     return Choice(float(ndtr(z)), max(0.0, loss))

@@ -1,7 +1,8 @@
-"""Simulations of guardrails: how often they are called harmed without a difference, and safe at their margin.
+"""Simulations of guardrails, and of an effect: harmed without a difference, safe at the margin, and no difference.
 
 The first is an A/A simulation. The second makes the values of all treatments worse, so that the truth lies exactly at
-the margin: "safe" is then an error.
+the margin: "safe" is then an error. The third makes the goal better by the smallest effect of interest, so that the
+verdict that there is no difference is an error.
 """
 
 from __future__ import annotations
@@ -16,8 +17,16 @@ from numpy.typing import NDArray
 
 from experiments.stats.analysis import analyse
 from experiments.stats.guardrails import DEFAULT_MARGIN
-from experiments.stats.simulation import Observed, Population, Quantiles, inputs_of, sums_at
-from experiments.stats.types import Design, GuardrailStatus, Measure, Quantile
+from experiments.stats.simulation import (
+    Observed,
+    Population,
+    Quantiles,
+    VerdictRate,
+    inputs_of,
+    sums_at,
+    verdict_rates,
+)
+from experiments.stats.types import Design, GuardrailStatus, Margin, Measure, Quantile
 
 Flags = NDArray[np.bool_]
 Statuses = Sequence[Sequence[GuardrailStatus | None]]
@@ -56,11 +65,9 @@ def simulate_guardrails(
     if not guardrails:
         return []
     random, judged = np.random.default_rng(seed), []
-    shares = np.array([variant.weight for variant in design.variants], float)
-    bounds = np.cumsum(shares / shares.sum())[:-1]
-    control = [variant.key for variant in design.variants].index(design.control)
+    control = _control(design)
     for _ in range(rounds):
-        variants = np.searchsorted(bounds, random.random(len(population.user_ids)), side="right")
+        variants = _split(population, design, random)
         worse = [at_margin(observed, variants != control, random) for observed in guardrails]
         changed = [other or observed for observed, other in zip(guardrails, worse, strict=True)]
         judged.append(
@@ -79,6 +86,50 @@ def simulate_guardrails(
         for key in treatments
     ]
     return list(starmap(_rates, ((found[..., index], *row) for index, row in enumerate(rows))))
+
+
+def simulate_smallest_effect(
+    population: Population,
+    design: Design,
+    *,
+    rounds: int,
+    seed: int,
+    on_progress: Callable[[int], object] = lambda _: None,
+) -> list[VerdictRate] | None:
+    """Split the users at random `rounds` times with the smallest effect of interest, and return the verdicts.
+
+    All treatments have exactly this effect in the first goal. Each split is looked at once, when all users are there: a
+    verdict of no difference comes from the planned size on. Return None without a smallest effect or a goal, and if no
+    values can have this effect. `on_progress` is called with 1 after each split.
+    """
+    measures = [observed.measure for observed in population.observed]
+    primary = next((index for index, measure in enumerate(measures) if measure.is_registered_goal), None)
+    lift = design.plan.minimum_effect
+    if primary is None or lift is None:
+        return None
+    random, control, verdicts = np.random.default_rng(seed), _control(design), []
+    for _ in range(rounds):
+        variants = _split(population, design, random)
+        better = with_lift(population.observed[primary], lift, variants != control, random)
+        if better is None:
+            return None
+        observed = [*population.observed]
+        observed[primary] = better
+        [sums] = sums_at(Population(population.user_ids, observed), design, variants, population.seen_at(1))
+        verdicts.append(analyse(inputs_of(measures, design, sums), is_exact=False).verdict)
+        on_progress(1)
+    return verdict_rates(verdicts)
+
+
+def _control(design: Design) -> int:
+    return [variant.key for variant in design.variants].index(design.control)
+
+
+def _split(population: Population, design: Design, random: np.random.Generator) -> NDArray[np.intp]:
+    """Return the index of each user's variant, drawn by the weights."""
+    shares = np.array([variant.weight for variant in design.variants], float)
+    bounds = np.cumsum(shares / shares.sum())[:-1]
+    return np.searchsorted(bounds, random.random(len(population.user_ids)), side="right")
 
 
 def _judge(population: Population, design: Design, variants: NDArray[np.intp], looks: int) -> Statuses:
@@ -117,20 +168,32 @@ def at_margin(observed: Observed, is_treated: Flags, random: np.random.Generator
     Rates lose or gain converted users at random. Other values are multiplied for a relative margin, and shifted for an
     absolute one. Return None if no values have such a mean.
     """
+    sign = 1 if observed.measure.is_decrease_good else -1
+    return _changed(observed, observed.measure.margin or DEFAULT_MARGIN, sign, is_treated, random)
+
+
+def with_lift(observed: Observed, lift: float, is_treated: Flags, random: np.random.Generator) -> Observed | None:
+    """Return the values with those of treated users made better by a lift, as `at_margin` makes them worse."""
+    sign = -1 if observed.measure.is_decrease_good else 1
+    return _changed(observed, Margin(relative=lift), sign, is_treated, random)
+
+
+def _changed(
+    observed: Observed, by: Margin, sign: int, is_treated: Flags, random: np.random.Generator
+) -> Observed | None:
     mean = _mean(observed)
-    margin = observed.measure.margin or DEFAULT_MARGIN
-    size = margin.absolute if margin.relative is None else margin.relative * abs(mean)
+    size = by.absolute if by.relative is None else by.relative * abs(mean)
     if not mean or not size:
         return None
-    shift = copysign(size, 1 if observed.measure.is_decrease_good else -1)
+    shift = copysign(size, sign)
     if observed.measure.kind == "share":
         return _thinned(observed, mean, shift, is_treated, random)
     ratio = (mean + shift) / mean
     if observed.quantiles:
-        return replace(observed, quantiles=_moved(observed.quantiles, is_treated, margin.absolute and shift, ratio))
+        return replace(observed, quantiles=_moved(observed.quantiles, is_treated, by.absolute and shift, ratio))
     if not len(is_treated):
         return observed
-    if margin.relative is not None:
+    if by.relative is not None:
         return replace(observed, y=np.where(is_treated, ratio * observed.y, observed.y))
     unit = observed.d if observed.measure.kind == "ratio" else observed.is_counted
     return replace(observed, y=observed.y + np.where(is_treated, shift * unit, 0.0))

@@ -31,6 +31,9 @@ NO_HISTORY = Reason(
     ReasonCode.NO_HISTORY, "All users had the same value before their exposure, so there is nothing to adjust by."
 )
 NOT_REGISTERED = Reason(ReasonCode.NOT_REGISTERED, "CUPED was not registered at the start, so values are not adjusted.")
+DIFFERENT_BEFORE = Reason(
+    ReasonCode.DIFFERENT_BEFORE, "The variants differed before the exposure already, so values are not adjusted."
+)
 NOT_FOR_QUANTILES = Reason(ReasonCode.NOT_FOR_QUANTILES, "CUPED does not adjust quantiles.")
 
 
@@ -127,8 +130,15 @@ def _adjusted_stratum(spreads: _Spreads, theta: float) -> AdjustedStratum:
 def _adjusted(spread: _Spread, theta: float) -> Sample:
     squares = spread.yy - 2 * theta * spread.xy + theta * theta * spread.xx
     squares = without_rounding(squares, spread.n, spread.magnitude(theta))
-    variance = squares / max(spread.n - 1, 1)
-    return Sample(spread.n, spread.mean - theta * spread.before, variance, spread.n - 1)
+    users = max(spread.n - 1, 1)
+    return Sample(
+        spread.n,
+        spread.mean - theta * spread.before,
+        squares / users,
+        spread.n - 1,
+        explained_product=theta * spread.xy / users,
+        explained_square=theta * theta * spread.xx / users,
+    )
 
 
 def _spreads(exposed: Mapping[str, Sums]) -> _Spreads:

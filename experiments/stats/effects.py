@@ -6,9 +6,12 @@ import math
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 from experiments.stats import fieller, fixed_horizon, sequential
+from experiments.stats.fieller import Bounds
 from experiments.stats.samples import OUT_OF_RANGE, Sample
+from experiments.stats.shares import Shares
 from experiments.stats.types import Design, Estimate, Reason, ReasonCode, Test
 
 ONE_USER = Reason(ReasonCode.TOO_FEW_USERS, "A comparison needs at least two users who count in each variant.")
@@ -22,14 +25,47 @@ OPEN = Reason(
 )
 
 
+class Pair(Protocol):
+    """Two variants, and the test of what their difference and their ratio may be."""
+
+    @property
+    def treatment(self) -> float:
+        """Return the value of the treatment, in units of the measure."""
+        ...
+
+    @property
+    def control(self) -> float: ...
+
+    def z_of_difference(self, difference: float) -> float:
+        """Return how many standard errors the estimate is above a difference."""
+        ...
+
+    def z_of_ratio(self, ratio: float) -> float:
+        """Return how many standard errors the estimate is above a ratio of the values."""
+        ...
+
+    def alike(self, factor: float) -> Pair:
+        """Return the test of so many times the users, without a difference."""
+        ...
+
+    def bounds_of_difference(self, width: float) -> tuple[float, float]:
+        """Return the interval of the differences that are at most `width` standard errors away."""
+        ...
+
+    def bounds_of_lift(self, width: float) -> Bounds | None:
+        """Return the same of the lift, as `fieller.bounds` does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two variants, the difference of their means in units of the measure, and its standard error.
+    """Two variants, the difference of their means in units of the measure, and its standard error by Welch.
 
-    `shared` is a squared error that both means share (see `cuped.AdjustedStratum`). The p-values are not adjusted for
-    other tests.
+    `shared` is a squared error that both means share (see `cuped.AdjustedStratum`). `z` is the difference in standard
+    errors of the test. The p-values are not adjusted for other tests.
     """
 
+    pair: Pair
     treatment: Sample
     control: Sample
     shared: float
@@ -61,27 +97,33 @@ class Levels:
     fixed_horizon: Level
 
 
-def contrast(treatment: Sample, control: Sample, design: Design, shared: float = 0.0) -> Contrast | Reason:
+def contrast(pair: Pair, treatment: Sample, control: Sample, design: Design, shared: float = 0.0) -> Contrast | Reason:
     """Compare two variants. Return a reason if the comparison cannot be tested."""
-    if min(treatment.n, control.n) < 2:
-        return ONE_USER
-    if unknown := treatment.unknown or control.unknown:
-        return unknown
     squared = treatment.squared_error + control.squared_error
     amount = treatment.mean - control.mean
-    if squared == 0:
-        return NO_VARIANCE
     if not math.isfinite(squared) or not math.isfinite(amount):
         return OUT_OF_RANGE
-    error = math.sqrt(squared)
-    freedom = fixed_horizon.degrees_of_freedom(
-        treatment.squared_error, control.squared_error, treatment.freedom, control.freedom
-    )
-    z, users = amount / error, treatment.n + control.n
+    is_share = isinstance(pair, Shares)
+    if squared == 0 and not is_share:
+        return NO_VARIANCE
+    z, users = pair.z_of_difference(0.0), treatment.n + control.n
+    freedom = math.inf
+    if squared and not is_share:
+        freedom = fixed_horizon.degrees_of_freedom(
+            treatment.squared_error, control.squared_error, treatment.freedom, control.freedom
+        )
     always_valid_p = sequential.p_value(z, users, tuning_size=design.tuning_size, alpha=design.alpha)
     fixed_horizon_p = fixed_horizon.p_value(z, freedom)
     return Contrast(
-        treatment, control, shared, amount, error, float(freedom), float(always_valid_p), float(fixed_horizon_p)
+        pair,
+        treatment,
+        control,
+        shared,
+        amount,
+        math.sqrt(squared),
+        float(freedom),
+        float(always_valid_p),
+        float(fixed_horizon_p),
     )
 
 
@@ -101,6 +143,12 @@ def fixed_horizon_level(compared: Contrast, design: Design, corrected: tuple[flo
     """Return the level of the fixed-horizon test. `corrected` are its alpha and adjusted p-value."""
     alpha, p = corrected or (design.alpha, compared.fixed_horizon_p)
     return Level(alpha, p, float(fixed_horizon.half_width(1.0, compared.freedom, alpha)))
+
+
+def log_e_value(compared: Contrast, design: Design) -> float:
+    """Return the logarithm of the e-value of the always-valid mixture."""
+    z = compared.pair.z_of_difference(0.0)
+    return float(sequential.log_e_value(z, compared.users, tuning_size=design.tuning_size, alpha=design.alpha))
 
 
 def uncorrected(compared: Contrast, design: Design) -> Levels:
@@ -124,35 +172,23 @@ def lift(compared: Contrast, levels: Levels, of_difference: Estimate, *, is_non_
     mean, size = compared.control.mean, abs(compared.control.mean)
     if _is_zero(compared.control) or (is_non_negative and mean < 0):
         return CONTROL_IS_ZERO
-    if not compared.treatment.mean and not compared.treatment.variance:
-        return NO_VARIANCE  # a loss of everything, without an error to judge it by
-    quotient = fieller.Quotient(
-        compared.difference / size,
-        math.copysign(1.0, mean),
-        math.sqrt(compared.treatment.squared_error) / size,
-        math.sqrt(compared.control.squared_error) / size,
-        math.sqrt(compared.shared) / size,
-    )
-    always_valid = _test_of_lift(quotient, levels.always_valid, of_difference.always_valid, is_non_negative)
-    fixed = _test_of_lift(quotient, levels.fixed_horizon, of_difference.fixed_horizon, is_non_negative)
+    always_valid = _test_of_lift(compared.pair, levels.always_valid, of_difference.always_valid)
+    fixed = _test_of_lift(compared.pair, levels.fixed_horizon, of_difference.fixed_horizon)
     if isinstance(always_valid, Reason) or isinstance(fixed, Reason):
         return CONTROL_IS_ZERO
-    estimate = max(quotient.difference, fieller.LOWEST) if is_non_negative else quotient.difference
-    return Estimate(estimate, None, always_valid, fixed)
+    estimate = compared.difference / size
+    return Estimate(max(estimate, fieller.LOWEST) if is_non_negative else estimate, None, always_valid, fixed)
 
 
 def _test_of_difference(compared: Contrast, level: Level) -> Test | Reason:
-    half = level.width * compared.error
-    lower, upper = compared.difference - half, compared.difference + half
+    lower, upper = compared.pair.bounds_of_difference(level.width)
     if not math.isfinite(lower) or not math.isfinite(upper):
         return OUT_OF_RANGE
     return Test(lower, upper, level.p_value, 1 - level.alpha)
 
 
-def _test_of_lift(
-    quotient: fieller.Quotient, level: Level, of_difference: Test, is_non_negative: bool
-) -> Test | Reason:
-    bounds = fieller.bounds(quotient, level.width, is_non_negative=is_non_negative)
+def _test_of_lift(pair: Pair, level: Level, of_difference: Test) -> Test | Reason:
+    bounds = pair.bounds_of_lift(level.width)
     if bounds is None:
         return CONTROL_IS_ZERO
     lower, upper = _in_agreement(bounds, of_difference.sign)

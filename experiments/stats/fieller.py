@@ -1,11 +1,10 @@
 """Intervals of a lift by Fieller's theorem, from the same test as the interval of the difference.
 
-Every lift is tested by the difference that it implies: λ is in the interval where
-(d - λ |m_c|)² <= c² (v_t + (1 + λ)² v_c + λ² s), for the difference d of the means, the control's mean
-m_c, their squared errors v, and the half-width c of the interval in standard errors. The lift 0 gives
-the test of the difference itself, so the two intervals never contradict each other. Where the control's
-mean is below 0, an increase stays positive: the lift is 1 minus the quotient of the means, and the
-formula has 1 - λ in place of 1 + λ. s is the squared error that all variants share (see `cuped`).
+Every ratio r of the means is tested by the treatment's mean minus r times the control's, whose variance is a quadratic
+function of r. With the difference d of the means in units of the control's, λ = r - 1 is in the interval where
+(d - λ)² <= c² V(r), for the half-width c of the interval in standard errors. The lift 0 gives the test of the
+difference itself, so the two intervals never contradict each other. Where the control's mean is below 0, an increase
+stays positive: the lift is 1 minus the quotient of the means, so that r is 1 - λ.
 Source: Fieller 1954, "Some Problems in Interval Estimation", JRSS B 16:175.
 """
 
@@ -20,37 +19,37 @@ LOWEST = -1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Quotient:
-    """Two means in units of the control's: the difference, and the standard errors.
+class Quadratic:
+    """The variance of the treatment's mean minus r times the control's: `constant` - 2 `product` r + `square` r²."""
 
-    `sign` is that of the control's mean.
-    """
+    constant: float
+    product: float
+    square: float
 
-    difference: float
-    sign: float
-    treatment_error: float
-    control_error: float
-    shared_error: float
+    def at(self, ratio: float) -> float:
+        return self.constant - 2 * self.product * ratio + self.square * ratio * ratio
+
+    def in_units_of(self, size: float) -> Quadratic:
+        """Return the variance of the same means in other units."""
+        return Quadratic(*(value / size / size for value in (self.constant, self.product, self.square)))
 
 
-def bounds(quotient: Quotient, width: float, *, is_non_negative: bool) -> Bounds | None:
+def bounds(
+    difference: float, sign: float, variance: Quadratic, width: float, *, is_non_negative: bool
+) -> Bounds | None:
     """Return the ends of the interval of the lift, where None is an open side.
 
-    `width` is the half-width of the interval in standard errors. The answer is None where the numbers
-    are too large to compute with.
+    The difference of the means is in units of the control's mean, whose sign is `sign`, and the variance in units of
+    its square. `width` is the half-width of the interval in standard errors. The answer is None where the numbers are
+    too large to compute with.
     """
-    d, sign = quotient.difference, quotient.sign
-    treatment, control, shared = (
-        width * quotient.treatment_error,
-        width * quotient.control_error,
-        width * quotient.shared_error,
-    )
-    treatment, control, shared = treatment * treatment, control * control, shared * shared  # ** raises on overflow
-    a = 1 - control - shared
-    b = d + sign * control
-    half = math.sqrt(treatment + control)
+    d, squared = difference, width * width
+    a = 1 - squared * variance.square
+    b = d + sign * squared * (variance.square - variance.product)
+    half = width * math.sqrt(max(variance.at(1.0), 0.0))
     c = (d - half) * (d + half)
-    discriminant = control * (1 + sign * d) * (1 + sign * d) + treatment * a + shared * (d * d - control)
+    determinant = variance.constant * variance.square - variance.product * variance.product
+    discriminant = squared * variance.at(1 + sign * d) - squared * squared * determinant
     if not all(map(math.isfinite, (a, b, c, discriminant))):
         return None
     is_cut = is_non_negative and sign > 0

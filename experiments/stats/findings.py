@@ -9,7 +9,7 @@ from datetime import UTC, timedelta
 
 from experiments.stats.guardrails import DEFAULT_MARGIN
 from experiments.stats.numbers import equate_p_value, format_count, format_number, format_percent
-from experiments.stats.outcomes import MeasureAnalysis
+from experiments.stats.outcomes import MeasureAnalysis, SampleRatio
 from experiments.stats.plans import counted_users
 from experiments.stats.types import (
     Comparison,
@@ -28,7 +28,12 @@ from experiments.stats.types import (
 )
 
 SUSPICIOUS = 0.001
-"""A difference before the exposure is a warning if its always-valid p-value is below this."""
+"""A difference before the exposure is no chance if its always-valid p-value is below this.
+
+A sample ratio with such a p-value of Pearson's test is worth a warning.
+"""
+MAX_TEXTS = 0.01
+"""If a larger share of the events of a metric have a text in place of a number, its values mean nothing."""
 MAX_TIME_OFF = timedelta(days=1)
 """If the flag has been off for longer, the verdict is to check the data."""
 _DAY = timedelta(days=1)
@@ -41,9 +46,19 @@ _FINDINGS: Mapping[Label, tuple[ReasonCode, str]] = {
 }
 
 
-def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> Reason:
-    """Return the finding of the first goal for a treatment."""
-    code, words = _FINDINGS[comparison.label]
+def find(
+    inputs: Inputs,
+    measure: Measure,
+    key: str,
+    comparison: Comparison,
+    *,
+    is_worse: bool = False,
+    is_within_minimum: bool = False,
+) -> Reason:
+    """Return the finding of the first goal for a treatment. It may be worse before a fixed analysis is read."""
+    code, words = _FINDINGS["worse" if is_worse else comparison.label]
+    if is_within_minimum and code == ReasonCode.BETTER:
+        words = f"better, but by less than the {_minimum(inputs.design.plan)} that you asked for"
     if isinstance(comparison.difference, Reason):
         return Reason(code, _incomparable(inputs, measure, key, comparison.difference))
     p = equate_p_value(comparison.deciding(comparison.difference).p_value)
@@ -56,17 +71,21 @@ def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> 
 def describe_guardrail(
     inputs: Inputs, measure: Measure, treatment: VariantEstimate, comparison: Comparison
 ) -> Reason | None:
-    """Describe a guardrail that is harmed or undecided; None for any other."""
+    """Describe a guardrail that is harmed, undecided or silent; None for any other."""
     guardrail, key = comparison.guardrail, treatment.key
-    if guardrail is None or guardrail.status in ("safe", "silent"):
+    if guardrail is None or guardrail.status == "safe":
         return None
+    if guardrail.status == "silent":
+        message = f"Guardrail {measure.key} of {key} has no events in any variant: check that they are tracked."
+        return Reason(ReasonCode.GUARDRAIL_SILENT, message)
     if guardrail.status == "harmed":
         harm = _harm(inputs, measure, treatment, comparison)
         return Reason(ReasonCode.GUARDRAIL_HARMED, f"{harm}: a guardrail is harmed.")
-    if isinstance(comparison.difference, Reason) and guardrail.users_needed:
-        users = format_count(guardrail.users_needed, f"more {measure.user}")
-        message = f"Guardrail {measure.key} of {key} has too few {measure.user}s: it needs {users}"
-        message = f"{message} in {inputs.design.control} and {key} together."
+    if comparison.shortages:
+        message = f"Guardrail {measure.key} of {key} is not decided: {comparison.shortages[0].message}"
+        if guardrail.users_needed:
+            users = format_count(guardrail.users_needed, f"more {measure.user}")
+            message = f"{message} It needs {users} in {inputs.design.control} and {key} together."
         return Reason(ReasonCode.GUARDRAIL_UNDECIDED, message)
     if isinstance(comparison.difference, Reason):
         message = _incomparable(inputs, measure, key, comparison.difference)
@@ -101,6 +120,43 @@ def _needed(measure: Measure, guardrail: Guardrail, control: str, key: str) -> s
     return f"it needs {users} in {control} and {key} together if there is no difference"
 
 
+def describe_worse_goal(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> Reason:
+    """Say that another goal than the first is worse."""
+    assert isinstance(comparison.difference, Estimate)  # noqa: S101 (its label says so)
+    described = _describe(inputs, measure, key, comparison, comparison.difference)
+    return Reason(ReasonCode.GOAL_WORSE, f"{described}: this goal is worse.")
+
+
+def describe_indistinguishable(measure: Measure, key: str, others: Sequence[str]) -> Reason:
+    """Name the treatments that may be as good as the winner."""
+    *first, last = others
+    named = f"{', '.join(first)} or {last}" if first else last
+    message = f"{measure.key} of {key} is not shown to differ from that of {named}: any of them may be the best."
+    return Reason(ReasonCode.NOT_DISTINGUISHABLE, message)
+
+
+def find_waiting(inputs: Inputs) -> Iterator[Reason]:
+    """Yield the number of users whose windows a stop cuts off, for each metric."""
+    exposed = sum(inputs.users.values())
+    for index, measure in enumerate(inputs.measures):
+        waiting = exposed - sum(counted_users(inputs, index).values())
+        if measure.counts_mature_users and waiting > 0:
+            users = f"{waiting:,} of {format_count(exposed, 'user')}"
+            message = f"{measure.key}: the stop cut off the windows of {users}."
+            if inputs.design.is_running:
+                message = f"{measure.key}: the windows of {users} are open; a stop now cuts them off."
+            yield Reason(ReasonCode.USERS_WAITING, message)
+
+
+def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:
+    """Yield a reason for each metric many of whose events have a text in place of their number."""
+    for measure in inputs.measures:
+        if not measure.is_post_hoc and measure.texts > MAX_TEXTS * measure.events:
+            events = f"{measure.texts:,} of {format_count(measure.events, 'event')} of {measure.key}"
+            message = f"{events} have a text in place of their number, which does not count: send numbers."
+            yield Reason(ReasonCode.NOT_NUMBERS, message)
+
+
 def describe_remaining(plan: Plan) -> Reason | None:
     """Say how long the shortest run still lasts; None once it is over."""
     if plan.remaining <= timedelta(0):
@@ -130,8 +186,12 @@ def describe_size(inputs: Inputs, primary: int) -> SizeFinding | None:
     reached = f"The planned size of {format_count(plan.size, 'user')} is reached"
     if plan.minimum_effect is None:
         return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}."))
-    least = f"{100 * plan.minimum_effect:.3g} %"
-    return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}; the smallest effect of interest is {least}."))
+    message = f"{reached}; the smallest effect of interest is {_minimum(plan)}."
+    return SizeFinding(True, Reason(ReasonCode.PLANNED_SIZE, message))
+
+
+def _minimum(plan: Plan) -> str:
+    return f"{100 * (plan.minimum_effect or 0.0):.3g} %"
 
 
 def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
@@ -152,16 +212,34 @@ def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterat
             yield Reason(ReasonCode.STRATUM_LEFT_OUT, message)
 
 
+def is_suspicious(before: Estimate | Reason) -> bool:
+    """Return whether variants differed before the exposure."""
+    return isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS
+
+
 def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
-    """Yield a warning for each measure that differed before the exposure."""
-    for analysis in measures:
+    """Yield a reason for each measure that differed before the exposure."""
+    weighted = {variant.key for variant in inputs.design.variants if variant.weight}
+    for measure, analysis in zip(inputs.measures, measures, strict=True):
+        if measure.is_post_hoc:
+            continue
         for key, before in analysis.before.items():
-            if isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS:
+            if key in weighted and isinstance(before, Estimate) and is_suspicious(before):
                 message = (
                     f"{analysis.key} of {key} differed from {inputs.design.control} before the exposure already "
                     f"({equate_p_value(before.always_valid.p_value)}): look for the cause before you trust the results."
                 )
                 yield Reason(ReasonCode.DIFFERENT_BEFORE, message)
+
+
+def find_suspicious_ratio(ratio: SampleRatio | Reason) -> Iterator[Reason]:
+    """Yield a warning if users may not be split by the weights, though that is not proven yet."""
+    if isinstance(ratio, SampleRatio) and ratio.chi_square_p < SUSPICIOUS and not ratio.is_mismatch:
+        message = (
+            f"Users may not be split by the weights: for this look alone, {equate_p_value(ratio.chi_square_p)}. "
+            "Look for a cause."
+        )
+        yield Reason(ReasonCode.SAMPLE_RATIO_SUSPICIOUS, message)
 
 
 def find_flag_off(design: Design) -> Iterator[Reason]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from experiments.stats import sequential
 from experiments.stats.effects import Contrast
 from experiments.stats.samples import Sample
+from experiments.stats.shortages import MIN_USERS, BySums, users_to_judge
 from experiments.stats.types import (
     Comparison,
     Design,
@@ -26,42 +27,44 @@ DEFAULT_MARGIN = Margin(relative=0.1)
 # their sums may have been rounded differently.
 ROUNDING = 1e-9
 MAX_USERS = 10**15
-MIN_USERS = 100
-"""With fewer users in a variant, nothing is shown: neither by a test nor by values that are all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardrailSides:
     """Both variants of a comparison.
 
-    `is_silent` says that neither has an event of the measure. `users` are the users who count in each.
+    `is_silent` says that neither has an event of the measure. `pair` are their keys in the `strata`.
     """
 
     treatment: Sample | Reason
     control: Sample | Reason
     contrast: Contrast | Reason
     is_silent: bool
-    users: tuple[int, int]
+    strata: Sequence[BySums]
+    pair: tuple[str, str]
+
+    @property
+    def users(self) -> Sequence[int]:
+        """The users who count in each variant."""
+        return [sum(stratum[key].n for stratum in self.strata if key in stratum) for key in self.pair]
 
 
 def judge(measure: Measure, sides: GuardrailSides, comparison: Comparison, design: Design) -> Guardrail:
     """Return what is known of a guardrail, by the test that decides its row."""
     margin = _both_forms(measure.margin or DEFAULT_MARGIN, sides.control)
+    missing = sum(max(MIN_USERS - users, 0) for users in sides.users)
+    if sides.is_silent:
+        return Guardrail("undecided", margin, missing) if missing else Guardrail("silent", margin)
+    if comparison.shortages:
+        needed = _users_needed(measure, sides, design) if isinstance(sides.contrast, Contrast) else missing or None
+        return Guardrail("undecided", margin, needed)
     if isinstance(comparison.difference, Reason):
-        status = _without_test(measure, margin, sides, comparison.difference)
-        missing = sum(max(MIN_USERS - users, 0) for users in sides.users)
-        # Values that are all the same say little of a few users, such as the first who are mature.
-        return (
-            Guardrail("undecided", margin, missing) if status != "undecided" and missing else Guardrail(status, margin)
-        )
+        return Guardrail(_without_test(measure, margin, sides, comparison.difference), margin)
     if _is_safe(measure, comparison, comparison.difference):
         return Guardrail("safe", margin)
     if comparison.label == "worse":
         return Guardrail("harmed", margin)
-    users_needed = (
-        None if isinstance(sides.contrast, Reason) else _users_needed(measure, sides.contrast, comparison, design)
-    )
-    return Guardrail("undecided", margin, users_needed)
+    return Guardrail("undecided", margin, _users_needed(measure, sides, design))
 
 
 def gain(measure: Measure, amount: float) -> float:
@@ -100,8 +103,6 @@ def _if_finite(number: float) -> float | None:
 
 
 def _without_test(measure: Measure, margin: Margin, sides: GuardrailSides, cause: Reason) -> GuardrailStatus:
-    if sides.is_silent:
-        return "silent"
     change = certain_change(sides, cause)
     if change is None:
         return "undecided"
@@ -122,39 +123,28 @@ def _is_safe(measure: Measure, comparison: Comparison, difference: Estimate) -> 
     return worst is not None and gain(measure, worst) >= -limit
 
 
-def _users_needed(measure: Measure, compared: Contrast, comparison: Comparison, design: Design) -> int | None:
+def _users_needed(measure: Measure, sides: GuardrailSides, design: Design) -> int | None:
     """Return the further users after which the guardrail would be safe if there were no difference.
 
-    Without a difference, both variants have the mean and the variance of all their users. The half-width of the
-    interval is inverted for the distance to the margin.
+    Without a difference, both variants have the mean and the variance of all their users. They keep their proportion.
     """
-    treatment, control, users = compared.treatment, compared.control, compared.users
-    mean = treatment.n / users * treatment.mean + control.n / users * control.mean
-    variance = treatment.n / users * treatment.variance + control.n / users * control.variance
-    margin = measure.margin or DEFAULT_MARGIN
-    if margin.relative is None:
-        distance, worst = margin.absolute or 0.0, 0.0
-    else:
-        distance, worst = margin.relative * abs(mean), gain(measure, -margin.relative)
-    sign = math.copysign(1.0, mean)
-    control_share = (1 + sign * worst) * (1 + sign * worst) / control.n
-    squared = variance / treatment.n + variance * control_share + worst * worst * compared.shared
-    if not distance or not math.isfinite(squared) or not math.isfinite(distance):
+    compared = sides.contrast
+    if isinstance(compared, Reason):
         return None
-    error = math.sqrt(squared) / distance  # in units of the distance; squared, it falls as users come
-    width = comparison_width(compared, comparison, design)
-    needed = _first(users, lambda count: width(count) * error * math.sqrt(users / count) < 1)
-    return None if needed is None else needed - users
+    users, margin, tuning = compared.users, measure.margin or DEFAULT_MARGIN, {"tuning_size": design.tuning_size}
+    worst = gain(measure, -(margin.absolute or 0.0 if margin.relative is None else margin.relative))
 
+    def suffices(count: int) -> bool:
+        alike = compared.pair.alike(count / users)
+        if margin.relative is None:
+            z = alike.z_of_difference(worst)
+        else:
+            z = alike.z_of_ratio(1 + math.copysign(worst, worst * (alike.control or 1.0)))
+        return abs(z) > sequential.half_width(1.0, float(count), alpha=design.alpha, **tuning)
 
-def comparison_width(compared: Contrast, comparison: Comparison, design: Design) -> Callable[[int], float]:
-    """Return the half-width of the deciding test in standard errors, by the number of users."""
-    if comparison.is_fixed and isinstance(comparison.difference, Estimate):
-        test = comparison.difference.fixed_horizon
-        fixed = ((test.upper or 0.0) - (test.lower or 0.0)) / 2 / compared.error
-        return lambda count: fixed
-    tuning = {"tuning_size": design.tuning_size, "alpha": design.alpha}
-    return lambda count: float(sequential.half_width(1.0, count, **tuning))
+    needed = _first(users, suffices) if worst else None
+    enough = users_to_judge(measure, sides.strata, sides.pair)
+    return None if needed is None or enough is None else max(needed, enough) - users
 
 
 def _first(users: int, suffices: Callable[[int], bool]) -> int | None:

@@ -46,11 +46,15 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do. `variant` is the one to ship, and None for every other decision."""
+    """What to do. `variant` is the one to ship, and None for every other decision.
+
+    `rule` is the name of the rule in `verdict.RULES` that decided.
+    """
 
     decision: Decision
     variant: str | None
     reasons: Sequence[Reason]
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,12 @@ def split_size(size: int, variants: Sequence[Weight]) -> Mapping[str, int]:
     return {key: ceil(size * weight / total) for key, weight in weights.items()}
 
 
+def weighted_keys(design: Design) -> Sequence[str]:
+    """Return the variants that get users, or got users at the start, in the order of the design."""
+    weighted = {variant.key for variant in (*design.variants, *design.plan.variants) if variant.weight}
+    return [variant.key for variant in design.variants if variant.key in weighted]
+
+
 def counted_users(inputs: Inputs, measure: int) -> Mapping[str, int]:
     """Return the users that a measure counts, by variant key."""
     return {

@@ -17,7 +17,7 @@ from experiments.stats.outcomes import SampleRatio
 from experiments.stats.types import Reason, ReasonCode, Split, Weight
 
 MISMATCH = 0.001
-"""A mismatch is an always-valid p-value below this."""
+"""A mismatch is a p-value below this."""
 CONCENTRATION = 10_000
 """The strength of the prior that is concentrated on the weights, in users."""
 NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user has been exposed yet.")
@@ -31,7 +31,7 @@ def check(variants: Sequence[Weight], users: Mapping[str, int]) -> SampleRatio |
     return check_phases([Split(variants, users)])
 
 
-def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
+def check_phases(splits: Sequence[Split], *, is_single_look: bool = False) -> SampleRatio | Reason:
     """Compare the users of each phase with its own weights, and combine the evidence of all phases.
 
     The weights of a phase may have been chosen after looking at all the data before it. Given these
@@ -39,7 +39,7 @@ def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
     at most 1, whatever happened before. The product of the e-values of all phases therefore has an
     expectation of at most 1 at every look, and Ville's inequality holds for it. Their logarithms add
     up. The chi-square statistics of the phases add up too, with their degrees of freedom; that test
-    is valid for a single look only.
+    is valid for a single look only. It decides with `is_single_look`.
     """
     by_phase = [_judge(split) for split in splits if any(split.users.get(variant.key, 0) for variant in split.variants)]
     if not by_phase:
@@ -52,7 +52,8 @@ def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
         sum(evidence.chi_square for evidence in by_phase),
         sum(evidence.freedom for evidence in by_phase),
     )
-    return SampleRatio(expected, _p_of_chi_square(chi_square, freedom), p, p < MISMATCH)
+    pearson = _p_of_chi_square(chi_square, freedom)
+    return SampleRatio(expected, pearson, p, (pearson if is_single_look else p) < MISMATCH)
 
 
 @dataclass(frozen=True, slots=True)

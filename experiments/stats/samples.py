@@ -30,7 +30,8 @@ class Sample:
 
     The variance divides by n - 1 and is 0 for a single user. For a ratio, it is that of the linearised ratio, and for a
     quantile n times the squared error. `freedom` has its degrees of freedom. `unknown` says why there is no variance to
-    compare with, if there is none.
+    compare with, if there is none. Of values that are adjusted for history, `explained_square` is the variance of what
+    history explains, and `explained_product` its covariance with the raw values; otherwise both are 0.
     """
 
     n: int
@@ -38,6 +39,8 @@ class Sample:
     variance: float
     freedom: float
     unknown: Reason | None = None
+    explained_product: float = 0.0
+    explained_square: float = 0.0
 
     @property
     def squared_error(self) -> float:

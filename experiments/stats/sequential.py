@@ -46,15 +46,24 @@ def p_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> 
     It is below alpha exactly where the interval excludes 0. Here `alpha` only tunes the sequence; the
     p-value is valid for every level.
     """
-    find_terms = _terms_of_number if isinstance(users, int) else _terms
-    log, share = find_terms(users, tuning_size, alpha)
-    exponent = log - share * z * z
+    exponent = -log_e_value(z, users, tuning_size=tuning_size, alpha=alpha)
     p: Numbers = math.exp(min(0.0, exponent)) if isinstance(exponent, float) else np.exp(np.minimum(0.0, exponent))
     return p
 
 
+def log_e_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> Numbers:
+    """Return the logarithm of the e-value of an estimate that is `z` standard errors from 0.
+
+    The e-value is that of the mixture. Without a difference, its mean is at most 1 at every time at which an experiment
+    is stopped or read. The p-value is its inverse, or 1.
+    """
+    find_terms = _terms_of_number if isinstance(users, int) else _terms
+    log, share = find_terms(users, tuning_size, alpha)
+    return share * z * z - log
+
+
 def _terms(users: Numbers, tuning_size: float, alpha: float) -> tuple[Numbers, Numbers]:
-    """Return the two terms of the exponent of a p-value: the one without z², and the factor of z²."""
+    """Return the two terms of the logarithm of an e-value: the one without z², negative, and the factor of z²."""
     information = users * mixture_variance(tuning_size, alpha)
     return np.log1p(information) / 2, information / (information + 1) / 2
 

@@ -7,6 +7,7 @@ of real experiments: the published hash, the sums over users, and the whole anal
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.stats.analysis import analyse, uncorrected_effects
-from experiments.stats.outcomes import Analysis, Decision, SampleRatio
+from experiments.stats.outcomes import Analysis, Decision, SampleRatio, Verdict
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.types import Design, Estimate, Inputs, Measure, Quantile, Reason, Stratum, Sums
 from flags.engine.bucketing import bucket, split_bounds
@@ -24,6 +25,7 @@ Detections = NDArray[np.bool_]
 """Whether a test finds a difference, by split, look and test. The always-valid test comes first, then the fixed-horizon
 one.
 """
+_ENDS = (Decision.SHIP, Decision.DO_NOT_SHIP, Decision.NO_DIFFERENCE)
 BySums = Mapping[str, Sums | Quantile]
 Quantiles = Callable[[NDArray[np.intp], int], Sequence[Quantile]]
 """Returns the quantile of each group, from the group of each user (from 0, or -1 for none) and the number of groups."""
@@ -130,6 +132,19 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictRate:
+    """The share of splits (0 to 1) that ended with a decision by one of the rules in `verdict.RULES`.
+
+    A split ends at the first look at which the verdict is to ship a treatment, to ship none, or that there is no
+    difference, and otherwise at the last.
+    """
+
+    rule: str
+    decision: Decision
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
     """The outcome of a simulation.
 
@@ -141,6 +156,7 @@ class Simulation:
     untested: Sequence[Comparison]
     sample_ratio: Sequence[Look]
     labels: Sequence[Labels]
+    verdicts: Sequence[VerdictRate] = ()
 
 
 def simulate(
@@ -158,7 +174,7 @@ def simulate(
     labels rest on the comparisons with CUPED.
     """
     salts = random.Random(seed)  # noqa: S311 (no secret)
-    detections, tested, mismatched, labelled = [], [], [], []
+    detections, tested, mismatched, labelled, verdicts = [], [], [], [], []
     measures = [observed.measure for observed in population.observed]
     for _ in range(rounds):
         at_looks = split(population, design, salt=f"{salts.getrandbits(64):016x}", looks=looks)
@@ -168,6 +184,7 @@ def simulate(
         tested.append([isinstance(effect[0], Estimate) for effect in by_look[-1]])
         mismatched.append([_finds_mismatch(analysis) for analysis in analyses])
         labelled.append([_labels(measures, analysis) for analysis in analyses])
+        verdicts.append(final_verdict([analysis.verdict for analysis in analyses]))
         on_progress(1)
     seen = population.seen_at(looks)
     # From (split, look, comparison, test) to one array of (split, look, test) for each comparison.
@@ -182,7 +199,19 @@ def simulate(
         [comparison for comparison, _, testable in rows if not testable.any()],
         _looks(np.array(mismatched), seen),
         [Labels(users, *rates) for users, rates in zip(seen, _until_then(np.array(labelled)), strict=True)],
+        verdict_rates(verdicts),
     )
+
+
+def final_verdict(at_looks: Sequence[Verdict]) -> Verdict:
+    """Return the verdict that ends an experiment (see `VerdictRate`)."""
+    return next((verdict for verdict in at_looks if verdict.decision in _ENDS), at_looks[-1])
+
+
+def verdict_rates(verdicts: Sequence[Verdict]) -> list[VerdictRate]:
+    """Return how often each rule decided what, the most frequent first."""
+    counts = Counter((verdict.rule, verdict.decision) for verdict in verdicts)
+    return [VerdictRate(*decided, count / len(verdicts)) for decided, count in counts.most_common()]
 
 
 def split(population: Population, design: Design, *, salt: str, looks: int) -> list[list[BySums]]:
@@ -219,13 +248,14 @@ def sums_at(
                 for look in range(looks)
             ]
         totals = {name: seen(values).tolist() for name, values in observed.products()}
-        positive = seen((observed.y > 0).astype(float)).astype(int).tolist()
+        is_nonzero = (observed.y != 0) | (observed.d != 0 if observed.measure.kind == "ratio" else False)
+        nonzero = seen(is_nonzero.astype(float)).astype(int).tolist()
         counted = users if observed.mature is None else seen(observed.mature).astype(int).tolist()
         return [
             {
                 key: Sums(
                     counted[look][index],
-                    positive[look][index],
+                    nonzero[look][index],
                     **{name: total[look][index] for name, total in totals.items()},
                 )
                 for index, key in enumerate(keys)

@@ -10,12 +10,15 @@ in the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from experiments.stats import cuped
+from experiments.stats.effects import ONE_USER, Pair
+from experiments.stats.means import Means, MeansOfStratum
 from experiments.stats.samples import NO_USERS, Sample, combine, summarise
+from experiments.stats.shares import Shares, SharesOfStratum
 from experiments.stats.types import Cuped, Kind, Measure, Quantile, Reason, ReasonCode, Sums
 
 BySums = Mapping[str, Sums | Quantile]
@@ -25,19 +28,69 @@ NO_HISTORY = cuped.NO_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
-class Arms:
-    """The samples of a measure by variant key, and the squared error that all means share.
+class ArmsOfStratum:
+    """The samples of a stratum by variant key, and the squared error that all their means share.
 
-    `sums` are the sums behind plain samples, and None for samples that are adjusted or combined from several strata.
+    The weights of strata add up to 1.
+    """
+
+    weight: float
+    samples: Mapping[str, Sample | Reason]
+    shared: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """The samples of a measure by variant key, combined over strata, and the squared error that all means share.
+
+    `sums` are the sums behind plain samples of one stratum, and None for others. With `are_shares`, the means are plain
+    shares of users. `missing` is the reason why other variants have no sample.
     """
 
     samples: Mapping[str, Sample | Reason]
-    shared: float = 0.0
+    strata: Sequence[ArmsOfStratum]
+    are_shares: bool = False
     sums: BySums | None = None
     missing: Reason = NO_USERS
 
+    @classmethod
+    def combined(cls, strata: Sequence[ArmsOfStratum], *, are_shares: bool = False, sums: BySums | None = None) -> Arms:
+        keys = dict.fromkeys(key for part in strata for key in part.samples)
+        samples = {key: _combine([(part.weight, part.samples.get(key, NO_USERS)) for part in strata]) for key in keys}
+        return cls(samples, strata, are_shares, sums)
+
+    @property
+    def shared(self) -> float:
+        return math.fsum(part.weight * part.weight * part.shared for part in self.strata)
+
     def of(self, key: str) -> Sample | Reason:
         return self.samples.get(key, self.missing)
+
+    def pair(self, key: str, control: str, *, is_non_negative: bool) -> Pair | Reason:
+        """Return the test of a treatment against the control, or the reason why there is none."""
+        treatment, other = self.of(key), self.of(control)
+        if isinstance(treatment, Reason):
+            return treatment
+        if isinstance(other, Reason):
+            return other
+        pairs = [*self._pairs(key, control)]
+        if any(min(one.n, another.n) < 2 for _, one, another in pairs):
+            return ONE_USER
+        if unknown := treatment.unknown or other.unknown:
+            return unknown
+        if self.are_shares:
+            return Shares([SharesOfStratum.of(part.weight, one, another) for part, one, another in pairs])
+        parts = [
+            MeansOfStratum(part.weight, one, another, part.shared, None, is_non_negative)
+            for part, one, another in pairs
+        ]
+        return Means(treatment.mean, other.mean, parts, is_non_negative)
+
+    def _pairs(self, key: str, control: str) -> Iterator[tuple[ArmsOfStratum, Sample, Sample]]:
+        for part in self.strata:
+            one, another = part.samples[key], part.samples[control]
+            if isinstance(one, Sample) and isinstance(another, Sample):
+                yield part, one, another
 
 
 @dataclass(frozen=True)
@@ -82,30 +135,16 @@ class Strata:
         """Return the adjusted samples; None if they cannot be adjusted."""
         if isinstance(self.adjustment, Reason):
             return None
-        strata = self.adjustment.strata
-        pairs = list(zip(self.weights, strata, strict=True))
-        shared = math.fsum(weight * weight * stratum.shared for weight, stratum in pairs)
-        return Arms(self._combined([stratum.samples for stratum in strata]), shared)
+        parts = zip(self.weights, self.adjustment.strata, strict=True)
+        return Arms.combined([ArmsOfStratum(weight, part.samples, part.shared) for weight, part in parts])
 
     def _plain(self, kind: Kind, select: Callable[[Sums | Quantile], Sums | Quantile]) -> Arms:
-        if len(self.strata) == 1:
-            sums = {key: select(of_variant) for key, of_variant in self.strata[0].items()}
-            return Arms({key: summarise(kind, of_variant) for key, of_variant in sums.items()}, sums=sums)
         if not self.strata:
-            return Arms({}, missing=NOT_TOGETHER)
-        return Arms(
-            self._combined(
-                [{key: summarise(kind, select(sums)) for key, sums in stratum.items()} for stratum in self.strata]
-            )
-        )
-
-    def _combined(self, strata: Sequence[Mapping[str, Sample | Reason]]) -> Mapping[str, Sample | Reason]:
-        return {
-            key: _combine(
-                [(weight, samples.get(key, NO_USERS)) for weight, samples in zip(self.weights, strata, strict=True)]
-            )
-            for key in dict.fromkeys(key for samples in strata for key in samples)
-        }
+            return Arms({}, (), missing=NOT_TOGETHER)
+        sums = [{key: select(of_variant) for key, of_variant in stratum.items()} for stratum in self.strata]
+        samples = [{key: summarise(kind, of_variant) for key, of_variant in stratum.items()} for stratum in sums]
+        strata = [ArmsOfStratum(weight, part) for weight, part in zip(self.weights, samples, strict=True)]
+        return Arms.combined(strata, are_shares=kind == "share", sums=sums[0] if len(sums) == 1 else None)
 
 
 def _combine(parts: Sequence[tuple[float, Sample | Reason]]) -> Sample | Reason:

@@ -28,11 +28,11 @@ class Sums:
     For each user, `y` is the value of the measure (for a ratio, its numerator) and `d` is the
     denominator of a ratio. `x` and `e` are the values that `y` and `d` had before the exposure. Two
     letters are a sum of squares or products: `yd` is Σ y·d. `n` is the number of users, and
-    `positive` the number of users with y > 0.
+    `nonzero` the number of users with y or d other than 0.
     """
 
     n: int = 0
-    positive: int = 0
+    nonzero: int = 0
     y: float = 0.0
     yy: float = 0.0
     d: float = 0.0
@@ -92,6 +92,16 @@ class Measure:
     margin: Margin | None = None
     is_non_negative: bool = False
     counts_mature_users: bool = False
+    quantile: float = 0.5
+    """The share of events below a quantile."""
+    events: int = 0
+    """The number of events that should have a number, and of those that have a text in its place."""
+    texts: int = 0
+
+    @property
+    def rarer_side(self) -> float:
+        """The share of events on that side of a quantile which has fewer."""
+        return min(self.quantile, 1 - self.quantile)
 
     @property
     def user(self) -> str:
@@ -226,6 +236,7 @@ class ReasonCode(StrEnum):
     NOT_STARTED = "not_started"
     NO_GOAL = "no_goal"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
+    SAMPLE_RATIO_SUSPICIOUS = "sample_ratio_suspicious"
     USERS_IN_SEVERAL_VARIANTS = "users_in_several_variants"
     FLAG_OFF = "flag_off"
     DIFFERENT_BEFORE = "different_before"
@@ -235,6 +246,12 @@ class ReasonCode(StrEnum):
     NOT_SIGNIFICANT = "not_significant"
     GUARDRAIL_HARMED = "guardrail_harmed"
     GUARDRAIL_UNDECIDED = "guardrail_undecided"
+    GUARDRAIL_SILENT = "guardrail_silent"
+    GOAL_WORSE = "goal_worse"
+    NOT_DISTINGUISHABLE = "not_distinguishable"
+    USERS_WAITING = "users_waiting"
+    PLAN_NOT_REACHED = "plan_not_reached"
+    NOT_NUMBERS = "not_numbers"
     SHORTEST_RUN = "shortest_run"
     PLANNED_SIZE = "planned_size"
     OTHER_VIEW = "other_view"
@@ -346,10 +363,12 @@ class Comparison:
     """A treatment compared with the control. Everything but `single_look` comes from one test.
 
     `difference` is in units of the measure, and `lift` a share of the control's value: 0.1 is 10 % more. `label` says
-    what their intervals show; it is "unread" in a fixed analysis before its one reading. `family` is the number of
+    what their intervals show; it is "unread" in a fixed analysis before its one reading, and "unclear" while there are
+    `shortages`, which say what the variants have too few of. `family` is the number of
     tests that the row is corrected for, itself included. It is None for guardrails, for post-hoc metrics, and without a
     difference. `unadjusted_p` is the p-value before this correction. With `is_fixed`, the fixed-horizon test decides in
-    place of the always-valid one.
+    place of the always-valid one. `log_e_value` is the logarithm of the e-value of the always-valid mixture, not
+    corrected; None without a difference.
     """
 
     basis: Basis
@@ -362,6 +381,8 @@ class Comparison:
     cuped: Cuped | Reason
     guardrail: Guardrail | None = None
     is_fixed: bool = False
+    shortages: Sequence[Reason] = ()
+    log_e_value: float | None = None
 
     def deciding(self, estimate: Estimate) -> Test:
         """Return the test that label and verdict rest on; the always-valid one while they wait for a reading."""

@@ -2,21 +2,24 @@
 
 Variants are shipped because their measured effect is large. A measured effect is the true effect plus chance. So the
 effects of shipped variants are too large on average, the more so the fewer users they had. The correction learns from
-all finished experiments of a metric how large true effects are, and moves each measured effect towards their average.
-Experiments with few users move further. The answer does not depend on which effects were chosen, nor on when the
-experiments were stopped, as long as all finished ones are counted.
+all finished experiments of a metric how large true effects are, and moves each measured effect towards 0. Experiments
+with few users move further. The answer does not depend on which effects were chosen, nor on when the experiments were
+stopped, as long as all finished ones are counted.
 
 The model, for effect i with the measured value x_i and its standard error s_i, both of ln(1 + lift):
 
-x_i ~ Normal(theta_i, s_i) theta_i ~ Normal(mu, tau) mu ~ flat tau ~ half-Cauchy(SCALE)
+x_i ~ Normal(theta_i, s_i) theta_i ~ Normal(0, tau) tau ~ half-Cauchy(SCALE)
 
-With w_i = 1 / (s_i^2 + tau^2), b_i = s_i^2 w_i, m = sum(w_i x_i) / sum(w_i) and v = 1 / sum(w_i), given tau:
+With b_i = s_i^2 / (s_i^2 + tau^2), given tau:
 
-theta_i ~ Normal(b_i m + (1 - b_i) x_i, sqrt((1 - b_i) s_i^2 + b_i^2 v)) p(tau) ~ prior(tau) * sqrt(v * prod(w_i)) *
-exp(-sum(w_i (x_i - m)^2) / 2)
+theta_i ~ Normal((1 - b_i) x_i, sqrt((1 - b_i)) s_i) p(tau) ~ prior(tau) * prod(Normal(x_i; 0, sqrt(s_i^2 + tau^2)))
 
-The answer is averaged over tau, so that intervals show how little a few experiments teach of it. The source is section
-5.4 of Gelman and others 2013, Bayesian Data Analysis, third edition, and for the prior of tau Gelman 2006. Logarithms
+The true effects have the mean 0, and not one that is learned. A learned mean would make an effect that is smaller than
+the others larger, which is no correction for a winner's curse. So a corrected effect is always between 0 and the
+measured one.
+
+The answer is averaged over tau, so that intervals show how little a few experiments teach of it. The source is chapter
+5 of Gelman and others 2013, Bayesian Data Analysis, third edition, and for the prior of tau Gelman 2006. Logarithms
 make -50 % and +100 % the same distance from no effect. Lifts have no unit, so all metrics share one scale.
 """
 
@@ -48,15 +51,10 @@ class Portfolio:
         # The quantiles of the prior, each with the same weight, so that only the likelihood is left to weigh them.
         tau = SCALE * np.tan(np.pi / 2 * (np.arange(_GRID) + 0.5) / _GRID)
         weights = 1 / (self._variances + np.square(tau)[:, None])
-        variance = 1 / weights.sum(axis=1)
-        mean = variance * (weights @ self._measured)
-        deviations = (weights * np.square(self._measured - mean[:, None])).sum(axis=1)
-        likelihood = (np.log(variance) + np.log(weights).sum(axis=1) - deviations) / 2
+        likelihood = (np.log(weights) - weights * np.square(self._measured)).sum(axis=1) / 2
         self._probabilities = np.exp(likelihood - likelihood.max())
         self._probabilities /= self._probabilities.sum()
         self._shrinkage = self._variances * weights
-        self._means = self._shrinkage * mean[:, None] + (1 - self._shrinkage) * self._measured
-        self._variance = variance
 
     @property
     def is_correctable(self) -> bool:
@@ -73,10 +71,9 @@ class Portfolio:
         if not self.is_correctable:
             return None
         index, number = list(chosen), len(chosen)
-        shrinkage = self._shrinkage[:, index]
-        own = ((1 - shrinkage) * self._variances[index]).sum(axis=1)
-        shared = np.square(shrinkage.sum(axis=1)) * self._variance
-        means, errors = self._means[:, index].mean(axis=1), np.sqrt(own + shared) / number
+        kept = 1 - self._shrinkage[:, index]
+        means = (kept * self._measured[index]).mean(axis=1)
+        errors = np.sqrt((kept * self._variances[index]).sum(axis=1)) / number
         estimate = float(self._probabilities @ means)
         return _lift(estimate, self._quantile(means, errors, 0.025), self._quantile(means, errors, 0.975))
 

@@ -127,6 +127,7 @@ def _report(of: CalibrationReport) -> Iterator[str]:
     yield from ("", "Labels of goals, after the correction, and verdicts", *_labels(of.simulation.labels))
     if of.guardrails:
         yield from ("", "Guardrails, at any look", *_guardrails(of.guardrails))
+    yield from ("", _title_of_verdicts(of), *_verdicts(of))
     yield from ("", f"Users by variant (sample ratio), at p < {MISMATCH}", *_table(of.simulation.sample_ratio))
     yield from ("", _verdict(of))
     yield from _not_stored(of)
@@ -171,6 +172,25 @@ def _guardrails(guardrails: Sequence[GuardrailRates]) -> Iterator[str]:
         yield f"{_percent(rates.harmed):>12}  {_percent(rates.safe):>8}  {at_margin:>14}  {title}"
 
 
+def _title_of_verdicts(of: CalibrationReport) -> str:
+    title = "Verdicts, by the rule that decided, without an effect"
+    if of.with_minimum_effect is None:
+        return title
+    return f"{title}, and with the smallest effect of interest ({100 * (of.minimum_effect or 0):.3g} %)"
+
+
+def _verdicts(of: CalibrationReport) -> Iterator[str]:
+    """Yield the share of splits by rule and decision: without an effect, and with the smallest one, if there is one."""
+    without = {(rate.rule, rate.decision): rate.share for rate in of.simulation.verdicts}
+    smallest = {(rate.rule, rate.decision): rate.share for rate in of.with_minimum_effect or ()}
+    has_smallest = of.with_minimum_effect is not None
+    yield f"{'NO EFFECT':>12}  {'SMALLEST  ' if has_smallest else ''}VERDICT"
+    for rule, decision in dict.fromkeys([*without, *smallest]):
+        beside = f"{_percent(smallest.get((rule, decision), 0.0)):>8}  " if has_smallest else ""
+        words = f"{decision.replace('_', ' ')}, by the rule {rule}"
+        yield f"{_percent(without.get((rule, decision), 0.0)):>12}  {beside}{words}"
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -183,7 +203,8 @@ def _verdict(of: CalibrationReport) -> str:
     is_right = "As promised" if of.is_as_promised else "NOT as promised"
     return (
         f"{is_right}: over {of.looks} looks, always-valid tests err in {_percent(worst)} of splits at worst "
-        f"(promised: {_percent(of.alpha)} at most), labels of goals in {_percent(labelled)}{_of_guardrails(of)}, and "
+        f"(promised: {_percent(of.alpha)} at most), labels of goals in {_percent(labelled)}{_of_guardrails(of)}, "
+        f"verdicts in {_percent(max(of.wrong_verdicts.values()))}, and "
         f"the check of the sample ratio in {_percent(mismatches)} ({_percent(MISMATCH)}). Fixed-horizon tests, made "
         f"for one look, err in {_percent(peeking)}."
     )

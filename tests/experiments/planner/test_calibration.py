@@ -16,7 +16,17 @@ from experiments.models import Experiment
 from experiments.planner import calibration
 from experiments.planner.calibration import CalibrationReport, calibrate, total_splits
 from experiments.stats.calibration_simulation import GuardrailRates
-from experiments.stats.simulation import Comparison, ErrorRates, Labels, Look, Population, Simulation, split
+from experiments.stats.outcomes import Decision
+from experiments.stats.simulation import (
+    Comparison,
+    ErrorRates,
+    Labels,
+    Look,
+    Population,
+    Simulation,
+    VerdictRate,
+    split,
+)
 from experiments.stats.types import Design, Weight
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
@@ -264,3 +274,41 @@ def test_calibrate__metric_with_a_window__counts_the_users_whose_window_is_over(
     assert not observed.y[61:].any()
     [[sums]] = split(taken[0], Design([Weight("a", 1), Weight("b", 1)], "a", is_running=True), salt="s", looks=1)
     assert sum(part.n for part in sums.values()) == 61
+
+
+@pytest.mark.parametrize(
+    ("decision", "share", "with_effect", "is_as_promised"),
+    [
+        (Decision.SHIP, 0.06, False, True),
+        (Decision.SHIP, 0.08, False, False),
+        (Decision.DO_NOT_SHIP, 0.08, False, False),
+        (Decision.NO_DIFFERENCE, 0.08, False, True),
+        (Decision.SHIP, 0.8, True, True),
+        (Decision.NO_DIFFERENCE, 0.08, True, False),
+    ],
+)
+def test_calibration__wrong_verdicts__are_promised_not_to_be_frequent(
+    decision: Decision, share: float, with_effect: bool, is_as_promised: bool
+) -> None:
+    """To ship is right with an effect, and no difference is right without one."""
+    rates = ErrorRates(
+        Comparison("m", "green", is_cuped=False), 1000, [Look(9, 0.0, 0.3)], [Look(9, 0.0, 0.3)], 1.0, 0.95
+    )
+    verdicts = [VerdictRate("a_rule", decision, share), VerdictRate("another_rule", Decision.KEEP_RUNNING, 1 - share)]
+    simulation = Simulation([rates], [], [Look(9, 0.0, 0.0)], [], [] if with_effect else verdicts)
+    report = CalibrationReport(
+        Experiment(key="e"), 9, 9, 1000, 1, 1, 0.05, simulation, [], 0.1, verdicts if with_effect else []
+    )
+    assert report.is_as_promised is is_as_promised
+    as_json = report.as_json()
+    assert as_json["verdictsWithMinimumEffect" if with_effect else "verdicts"][0] == {
+        "rule": "a_rule",
+        "decision": str(decision),
+        "share": share,
+    }
+
+
+def test_total_splits__with_a_smallest_effect_and_a_goal__are_as_many_more() -> None:
+    planned = ExperimentFactory(key="planned", minimum_effect=0.1, running=True)
+    assert total_splits(planned, None, 200) == 400
+    assert total_splits(ExperimentFactory(key="unplanned", running=True), None, 200) == 200

@@ -68,7 +68,10 @@ def test_simulate_aa__plain__reports_every_look_and_a_verdict() -> None:
     assert lines[10] == "Labels of goals, after the correction, and verdicts"
     assert lines[11].split() == ["USERS", "PRIMARY", "OTHERS", "SHIPPED", "REJECTED"]
     assert [line.split()[0] for line in lines[12:16]] == ["50", "100", "150", "200"]
-    assert lines[17] == "Users by variant (sample ratio), at p < 0.001"
+    assert lines[17] == "Verdicts, by the rule that decided, without an effect"
+    assert lines[18].split() == ["NO", "EFFECT", "VERDICT"]
+    assert lines[19].endswith(" %  keep running, by the rule wait_for_users")
+    assert "Users by variant (sample ratio), at p < 0.001" in lines
     assert lines[-1].startswith("As promised: over 4 looks, always-valid tests err in ")
 
 
@@ -101,6 +104,9 @@ def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
             "untested",
             "labels",
             "guardrails",
+            "verdicts",
+            "minimumEffect",
+            "verdictsWithMinimumEffect",
             "sampleRatio",
         )
     ]
@@ -207,6 +213,33 @@ def test_simulate_aa__environment__finds_its_own_experiment(staging: Environment
     ExperimentFactory(key="e", environment=staging)
     with pytest.raises(CommandError, match="Is a draft"):
         run("e", "--environment", "staging")
+
+
+def test_simulate_aa__smallest_effect__is_simulated_and_reported_by_rule() -> None:
+    planned = ExperimentFactory(key="planned", minimum_effect=0.8, running=True)
+    for number in range(400):
+        assign(planned.pk, f"user-{number}", "control", NOON + number * MINUTE)
+        if number % 3 == 0:
+            EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + (number + 1) * MINUTE)
+    report = run("planned", "--rounds", "100", "--looks", "2")
+    lines = report.splitlines()
+    title = "Verdicts, by the rule that decided, without an effect, and with the smallest effect of interest (80 %)"
+    assert lines[lines.index(title) + 1].split() == ["NO", "EFFECT", "SMALLEST", "VERDICT"]
+    assert ", verdicts in " in lines[-2]
+    found = json.loads(run("planned", "--rounds", "100", "--looks", "2", "--json", "-"))
+    assert found["minimumEffect"] == 0.8
+    without, smallest = (
+        {(rate["rule"], rate["decision"]): rate["share"] for rate in found[name]}
+        for name in ("verdicts", "verdictsWithMinimumEffect")
+    )
+    assert sum(without.values()) == pytest.approx(1.0)
+    assert sum(smallest.values()) == pytest.approx(1.0)
+    assert without["end_without_difference", "no_difference"] > 0.5
+    assert smallest["ship_the_best", "ship"] > 0.5
+    assert smallest.get(("end_without_difference", "no_difference"), 0.0) <= 0.05
+    for (rule, decision), share in smallest.items():
+        line = next(line for line in lines if line.endswith(f"{decision.replace('_', ' ')}, by the rule {rule}"))
+        assert f"{100 * share:.1f} %" in line
 
 
 @pytest.mark.usefixtures("experiment")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +22,7 @@ from experiments.results.outcomes import (
     effects_on,
     outcome_of,
     outcomes_of,
+    outcomes_so_far,
     refresh_outcomes,
     stored_outcomes,
 )
@@ -82,6 +85,66 @@ def test_outcome__of_a_stop__has_the_effects_of_the_results_and_the_actor() -> N
     assert effect.is_primary
     # The delta method: the relative errors of both shares, 30 % and 60 % of 400 users.
     assert effect.log_error == pytest.approx((0.7 / 0.3 / 400 + 0.4 / 0.6 / 400) ** 0.5, rel=0.02)
+
+
+def test_outcome__with_a_better_treatment__has_its_e_value() -> None:
+    """The mixture's e-value is 1/p before the correction. Of two treatments, half of it counts."""
+    outcome = compute_outcome(stopped(), NOON + 9 * DAY)
+    primary = analyse_experiment(later(Experiment.objects.get(key="button")), NOON + 9 * DAY).primary_metric
+    assert primary is not None
+    comparison = primary.variants[1].comparison
+    assert comparison is not None
+    assert comparison.unadjusted_p is not None
+    assert outcome.log_e_values == {"green": pytest.approx(-math.log(comparison.unadjusted_p), rel=1e-9)}
+    variants = [{"key": key, "weight": weight} for key, weight in {"control": 1, "green": 1, "red": 0}.items()]
+    three: Experiment = ExperimentFactory(key="three", variants=variants, running=True)
+    tracked(three, buyers=240, users=800)
+    halved = compute_outcome(stop(three), NOON + 9 * DAY).log_e_values
+    assert halved == {"green": pytest.approx(outcome.log_e_values["green"] - math.log(2))}
+
+
+def test_outcome__whose_data_need_a_check__has_no_e_value() -> None:
+    variants = [{"key": "control", "weight": 9}, {"key": "green", "weight": 1}]
+    experiment: Experiment = ExperimentFactory(variants=variants, running=True)
+    tracked(experiment, buyers=240, users=800)
+    outcome = compute_outcome(stop(experiment), NOON + 9 * DAY)
+    assert (outcome.decision, outcome.log_e_values) == ("check_data", {})
+
+
+def test_outcome__without_a_better_treatment__has_no_e_value() -> None:
+    experiment: Experiment = ExperimentFactory(running=True)
+    tracked(experiment, buyers=0, users=800)
+    assert compute_outcome(stop(experiment), NOON + 9 * DAY).log_e_values == {}
+
+
+def test_outcome_so_far__of_a_running_experiment__is_stored_until_the_stop() -> None:
+    experiment: Experiment = ExperimentFactory(key="button", running=True)
+    tracked(experiment, buyers=240, users=800)
+    now = NOON + 8 * DAY
+    so_far = outcomes_so_far([experiment], now, most=1)
+    assert so_far[experiment.pk].log_e_values is not None
+    assert {*so_far[experiment.pk].log_e_values} == {"green"}
+    assert outcomes_so_far([experiment], now + DAY, most=0) == so_far
+    assert outcomes_of([experiment], now, most=1) == {}
+    assert refresh_outcomes(now) == refresh_outcomes(now) == "computed 1 outcome"  # it may change until the end
+    stopped_now = stop(experiment)
+    assert outcomes_so_far([stopped_now], now, most=0) == {}
+
+
+def test_outcome__stored_without_e_values__is_shown_and_computed_again() -> None:
+    experiment = stopped()
+    outcome = compute_outcome(experiment, NOON + 9 * DAY)
+    row = StoredOutcome.objects.get()
+    del row.document["log_e_values"]
+    row.is_final = True
+    row.save()
+    assert stored_outcomes([experiment]) == {experiment.pk: replace(outcome, log_e_values=None)}
+    assert outcomes_of([experiment], NOON + 9 * DAY, most=1) == {experiment.pk: outcome}
+    StoredOutcome.objects.update(document=row.document, is_final=True)
+    assert refresh_outcomes(NOON + 9 * DAY) == "computed 1 outcome"
+    assert stored_outcomes([experiment]) == {experiment.pk: outcome}
+    StoredOutcome.objects.update(is_final=True)
+    assert refresh_outcomes(NOON + 9 * DAY) == "computed 0 outcomes"
 
 
 def test_outcome__of_a_running_experiment__is_none() -> None:

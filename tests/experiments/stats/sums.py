@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments.stats import effects
+from experiments.stats.effects import Contrast
 from experiments.stats.samples import Sample
+from experiments.stats.strata import Arms, ArmsOfStratum
 from experiments.stats.types import Design, Estimate, Inputs, Measure, Quantile, Reason, Stratum, Sums, Weight
 
 
@@ -17,7 +19,7 @@ def sums_of(y: Sequence[float], x: Sequence[float] = (), d: Sequence[float] = ()
 
     return Sums(
         n=len(y),
-        positive=sum(value > 0 for value in y),
+        nonzero=sum(bool(value or of_d) for value, of_d in zip(y, d, strict=True)),
         y=float(sum(y)),
         yy=products(y, y),
         d=float(sum(d)),
@@ -37,7 +39,7 @@ def sums_of(y: Sequence[float], x: Sequence[float] = (), d: Sequence[float] = ()
 
 def share(positive: int, n: int) -> Sums:
     """A share of users who never did it before."""
-    return Sums(n=n, positive=positive, y=positive, yy=positive)
+    return Sums(n=n, nonzero=positive, y=positive, yy=positive)
 
 
 def design(*keys: str, **changes: object) -> Design:
@@ -70,11 +72,20 @@ def inputs_of(
     return Inputs(design, measures, [Stratum(design.variants, users, sums)], users, several)
 
 
+def contrast(
+    treatment: Sample, control: Sample, design: Design, shared: float = 0.0, *, is_non_negative: bool = False
+) -> Contrast | Reason:
+    """The comparison of two samples of one stratum."""
+    arms = Arms.combined([ArmsOfStratum(1.0, {"treatment": treatment, "control": control}, shared)])
+    pair = arms.pair("treatment", "control", is_non_negative=is_non_negative)
+    return pair if isinstance(pair, Reason) else effects.contrast(pair, treatment, control, design, shared)
+
+
 def estimated(
     treatment: Sample, control: Sample, design: Design, *, is_non_negative: bool = False
 ) -> tuple[Estimate | Reason, Estimate | Reason]:
     """The difference and the lift of two samples, at the design's level."""
-    compared = effects.contrast(treatment, control, design)
+    compared = contrast(treatment, control, design, is_non_negative=is_non_negative)
     if isinstance(compared, Reason):
         return compared, compared
     levels = effects.uncorrected(compared, design)

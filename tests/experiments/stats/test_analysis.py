@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.stats import effects, samples
-from experiments.stats.analysis import analyse, analyse_parts
+from experiments.stats.analysis import SAME_VALUES, analyse, analyse_parts
 from experiments.stats.multiplicity import holm
 from experiments.stats.outcomes import Analysis
-from experiments.stats.types import Design, Estimate, Inputs, Measure, Reason, ReasonCode, Sums, Weight
+from experiments.stats.types import Design, Estimate, Inputs, Measure, Plan, Reason, ReasonCode, Sums, Weight
 from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=300)
@@ -174,8 +174,11 @@ def check_labels(analysis: Analysis, metrics: Sequence[Measure]) -> None:
                 continue
             test = comparison.difference.always_valid
             sign = {"better": 1, "worse": -1, "unclear": 0}[comparison.label]
-            assert test.sign == (-sign if metric.is_decrease_good else sign)
-            assert abs(test.p_value - 0.05) < 1e-9 or (test.p_value < 0.05) == (comparison.label != "unclear")
+            assert abs(test.p_value - 0.05) < 1e-9 or (test.p_value < 0.05) == bool(test.sign)
+            if comparison.shortages:
+                assert comparison.label == "unclear"
+            else:
+                assert test.sign == (-sign if metric.is_decrease_good else sign)
             if isinstance(comparison.lift, Estimate) and comparison.lift.always_valid.open is None:
                 assert comparison.lift.always_valid.sign == test.sign
 
@@ -197,11 +200,41 @@ def test_analyse__goals_and_guardrails__corrects_the_primary_one_and_the_others_
     assert all(comparison.difference.always_valid.p_value == comparison.unadjusted_p for comparison in middle)
 
 
-def test_analyse__difference_that_cannot_be_had__does_not_count_in_the_family():
-    sums = {"control": share(1000, 9000), "blue": share(1080, 9000), "none": Sums()}
-    variants = analyse(inputs((Measure("signup", "share"), sums))).measures[0].variants
-    assert variants[1].comparison.difference.always_valid.p_value == variants[1].comparison.unadjusted_p
-    assert (variants[1].comparison.family, variants[2].comparison.family) == (1, None)
+@pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg"])
+def test_analyse__family__is_the_same_before_all_of_its_tests_can_be_had(correction, subtests: pytest.Subtests) -> None:
+    sums = {"control": share(1000, 9000), "treatment": share(1300, 9000)}
+    primary, first, second = (Measure(key, "mean") for key in ("primary", "first", "second"))
+    for name, others in {
+        "nobody did it": (share(0, 9000), share(0, 9000)),
+        "one did it": (share(1, 9000), share(0, 9000)),
+        "nobody counts": (Sums(), Sums()),
+        "a few do it": (share(10, 9000), share(5, 9000)),
+        "few count, and differ": (share(0, 99), share(99, 99)),
+        "it is alike": (share(500, 9000), share(500, 9000)),
+    }.items():
+        with subtests.test(name):
+            given = inputs((primary, sums), (first, sums), (second, dict(zip(sums, others, strict=True))))
+            [_, of_first, of_second] = analyse(
+                replace(given, design=replace(given.design, correction=correction))
+            ).measures
+            row, last = of_first.variants[1].comparison, of_second.variants[1].comparison
+            test = row.difference.always_valid
+            assert (row.family, test.level, row.label) == (2, pytest.approx(0.975), "better")
+            assert test.p_value == 2 * row.unadjusted_p
+            assert last.label == "unclear"
+            if isinstance(last.difference, Estimate):
+                assert last.family == 2
+                assert last.difference.always_valid.level == pytest.approx(0.975 if last.shortages else 0.95)
+
+
+def test_analyse__family__has_treatments_with_weight_at_the_start_or_now():
+    weights = {"control": 1, "blue": 1, "dropped": 0, "added": 1, "never": 0}
+    at_start = [Weight("control", 1), Weight("blue", 1), Weight("dropped", 1)]
+    design = Design([Weight(*variant) for variant in weights.items()], "control", True, plan=Plan(variants=at_start))
+    sums = {"control": share(1000, 9000), "blue": share(1300, 9000)}
+    users = {key: part.n for key, part in sums.items()}
+    row = analyse(inputs_of(design, [Measure("signup", "share")], [sums], users)).measures[0].variants[1].comparison
+    assert row.family == 3
 
 
 def test_analyse__control_named__has_no_comparison_and_the_others_have_one():
@@ -216,7 +249,7 @@ def test_analyse__control_named__has_no_comparison_and_the_others_have_one():
     [
         (Sums(), samples.NO_USERS),
         (sums_of([4.0]), effects.ONE_USER),
-        (sums_of([4.0, 4.0, 4.0]), effects.NO_VARIANCE),
+        (sums_of([4.0, 4.0, 4.0]), SAME_VALUES),
     ],
 )
 def test_analyse__mean_of_too_few_or_like_users__has_no_interval_and_says_why(sums, expected):
@@ -227,11 +260,13 @@ def test_analyse__mean_of_too_few_or_like_users__has_no_interval_and_says_why(su
     assert variant.value == (4.0 if sums.n else None)
 
 
-def test_analyse__no_conversions_at_all__still_knows_a_chance_but_no_difference():
+def test_analyse__no_conversions_at_all__knows_a_chance_and_a_difference_but_no_lift():
     nothing = {"control": share(0, 50), "treatment": share(0, 50)}
     comparison = analyse(inputs((Measure("signup", "share"), nothing))).measures[0].variants[1].comparison
     assert comparison.single_look.chance_to_beat == pytest.approx(0.5)
-    assert (comparison.difference.code, comparison.lift.code) == (ReasonCode.NO_VARIANCE, ReasonCode.NO_VARIANCE)
+    test = comparison.difference.always_valid
+    assert (comparison.difference.estimate, test.p_value, test.lower) == (0, 1, pytest.approx(-test.upper))
+    assert comparison.lift.code == ReasonCode.CONTROL_IS_ZERO
 
 
 def test_analyse__nobody_exposed__is_reasons_throughout():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from experiments.stats.calibration_simulation import at_margin, simulate_guardrails
-from experiments.stats.simulation import Observed, Population, Simulation, simulate
-from experiments.stats.types import Design, Kind, Margin, Measure, Quantile, Weight
+from experiments.stats.calibration_simulation import at_margin, simulate_guardrails, simulate_smallest_effect, with_lift
+from experiments.stats.outcomes import Decision, Verdict
+from experiments.stats.simulation import Observed, Population, Simulation, simulate, verdict_rates
+from experiments.stats.types import Design, Kind, Margin, Measure, Plan, Quantile, Weight
 
 HALVES = Design([Weight("a", 1), Weight("b", 1)], "a", is_running=True)
 USERS = 4000
@@ -148,3 +151,58 @@ def test_simulate_guardrails__goals_alone__are_not_judged() -> None:
     population = Population([str(number) for number in range(USERS)], [given])
     assert simulate_guardrails(population, HALVES, rounds=3, looks=2, seed=1) == []
     assert isinstance(simulate(population, HALVES, rounds=1, looks=1, seed=1), Simulation)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "is_decrease_good", "expected"),
+    [
+        ("share", converted(0.3, 100_000), False, 0.36),
+        ("share", converted(0.3, 100_000), True, 0.24),
+        ("mean", np.full(100_000, 5.0), False, 6.0),
+        ("mean", np.full(100_000, -5.0), False, -4.0),
+        ("ratio", np.full(100_000, 5.0), True, 4.0),
+    ],
+)
+def test_with_lift__any_kind__makes_treated_users_better_by_it(
+    kind: Kind, values: np.ndarray, is_decrease_good: bool, expected: float
+) -> None:
+    given = observed(kind, values, Margin(relative=0.9), is_decrease_good=is_decrease_good, is_guardrail=False)
+    changed = with_lift(given, 0.2, TREATED, np.random.default_rng(2))
+    assert changed is not None
+    assert changed.y[TREATED].mean() == pytest.approx(expected, rel=0.02)
+    assert (changed.y[~TREATED] == given.y[~TREATED]).all()
+
+
+def smallest_effect(given: Observed, minimum_effect: float | None) -> dict[Decision, float] | None:
+    users = len(given.y)
+    design = replace(HALVES, plan=Plan(size=users, minimum_effect=minimum_effect))
+    population = Population([str(number) for number in range(users)], [given])
+    progress: list[int] = []
+    rates = simulate_smallest_effect(population, design, rounds=100, seed=2, on_progress=progress.append)
+    assert progress == ([1] * 100 if rates is not None else [])
+    return None if rates is None else {rate.decision: rate.share for rate in rates}
+
+
+def test_simulate_smallest_effect__large_enough_to_be_seen__is_shipped_and_hardly_ever_no_difference() -> None:
+    goal = observed("share", converted(0.3), Margin(), is_guardrail=False)
+    rates = smallest_effect(goal, 0.2)
+    assert rates is not None
+    assert sum(rates.values()) == pytest.approx(1.0)
+    assert rates[Decision.SHIP] > 0.5
+    assert rates.get(Decision.NO_DIFFERENCE, 0.0) <= 0.05
+
+
+def test_simulate_smallest_effect__that_cannot_be__is_not_simulated() -> None:
+    goal = observed("share", converted(0.8), Margin(), is_guardrail=False)
+    assert smallest_effect(goal, None) is None
+    assert smallest_effect(goal, 0.5) is None  # no share is above 1
+    assert smallest_effect(observed("share", converted(0.3), Margin()), 0.2) is None  # no goal
+
+
+def test_verdict_rates__of_verdicts__count_rules_and_decisions() -> None:
+    ship, wait = Verdict(Decision.SHIP, "b", [], "one"), Verdict(Decision.KEEP_RUNNING, None, [], "two")
+    rates = verdict_rates([wait, ship, wait, wait])
+    assert [(rate.rule, rate.decision, rate.share) for rate in rates] == [
+        ("two", Decision.KEEP_RUNNING, 0.75),
+        ("one", Decision.SHIP, 0.25),
+    ]

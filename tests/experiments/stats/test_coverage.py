@@ -51,7 +51,7 @@ def sums_by_round(columns: Columns) -> list[Sums]:
     totals = {name: column.sum(axis=1) for name, column in named.items()}
     totals |= {pair: (named[pair[0]] * named[pair[1]]).sum(axis=1) for pair in _PAIRS}
     return [
-        Sums(n=USERS, positive=USERS, **{name: float(total[at]) for name, total in totals.items()})
+        Sums(n=USERS, nonzero=USERS, **{name: float(total[at]) for name, total in totals.items()})
         for at in range(ROUNDS)
     ]
 
@@ -84,7 +84,9 @@ def test_adjusted_values_and_lifts__over_many_experiments__are_covered_as_promis
         covered["fixed"].append(lift.fixed_horizon.lower <= truth <= lift.fixed_horizon.upper)
         covered["always"].append(lift.always_valid.lower <= truth <= lift.always_valid.upper)
     rates = {name: np.mean(found) for name, found in covered.items()}
-    assert all(rates[name] == pytest.approx(0.95, abs=0.03) for name in ("control", "treatment", "fixed")), rates
+    assert all(rates[name] == pytest.approx(0.95, abs=0.03) for name in ("control", "treatment")), rates
+    # What the treatment adds here, the test takes for a multiple: its variance is then the larger one.
+    assert 0.92 <= rates["fixed"] <= 0.99, rates
     assert rates["always"] >= 0.95
 
 

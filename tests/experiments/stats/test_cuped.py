@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from experiments.stats.analysis import analyse
-from experiments.stats.cuped import NO_HISTORY, NOT_FOR_QUANTILES, NOT_REGISTERED, adjust
+from experiments.stats.cuped import DIFFERENT_BEFORE, NO_HISTORY, NOT_FOR_QUANTILES, NOT_REGISTERED, adjust
 from experiments.stats.effects import NO_VARIANCE
 from experiments.stats.outcomes import Decision
 from experiments.stats.samples import NO_USERS, OUT_OF_RANGE
@@ -161,22 +161,25 @@ def test_analyse__cuped_without_history__is_raw_and_says_why():
     assert (variant.raw, variant.value) == (None, 120 / 900)
 
 
-def test_before__treatment_that_differed_already__is_a_warning_beside_the_verdict():
+def test_before__treatment_that_differed_already__is_to_check_the_data_and_adjusts_nothing():
     after = [0.0, 1.0, 2.0, 3.0] * 250
     sums = {"control": sums_of(after, [0.0, 1.0] * 500), "treatment": sums_of(after, [1.0, 1.0, 2.0, 1.0] * 250)}
-    analysis = analyse(inputs((Measure("orders", "mean"), sums)))
+    analysis = analyse(inputs((Measure("orders", "mean"), sums), is_adjusted=True))
+    compared = analysis.measures[0].variants[1]
+    assert (compared.raw, compared.comparison.cuped) == (None, DIFFERENT_BEFORE)
     before = analysis.measures[0].before["treatment"]
     assert before.estimate == pytest.approx(0.75)
     assert before.fixed_horizon.p_value == pytest.approx(
         scipy_stats.ttest_ind([1.0, 1.0, 2.0, 1.0] * 250, [0.0, 1.0] * 500, equal_var=False).pvalue, rel=1e-6
     )
-    warning = analysis.verdict.reasons[-1]
+    assert analysis.verdict.decision == Decision.CHECK_DATA
+    [warning] = analysis.verdict.reasons
     assert warning.code == ReasonCode.DIFFERENT_BEFORE
     assert warning.message.startswith(
         "orders of treatment differed from control before the exposure already (p < 0.001)"
     )
     alike = {"control": sums["control"], "treatment": sums["control"]}
-    assert analyse(inputs((Measure("orders", "mean"), alike))).verdict.reasons[-1].code == ReasonCode.NOT_SIGNIFICANT
+    assert analyse(inputs((Measure("orders", "mean"), alike))).verdict.reasons[0].code == ReasonCode.NOT_SIGNIFICANT
 
 
 def test_before__ratio__compares_the_ratios_before():

@@ -90,10 +90,13 @@ def estimate(
     sums = {}
     for key, of_variant in (("control", control), ("treatment", treatment)):
         y, yy, x, xx, xy = of_variant.tolist()
-        sums[key] = Sums(n=users, positive=int(y > 0), y=y, yy=yy, x=x, xx=xx, xy=xy)
+        sums[key] = Sums(n=users, nonzero=int(y > 0), y=y, yy=yy, x=x, xx=xx, xy=xy)
     strata = Strata(data.measure, [sums])
     arms = (strata.adjusted if is_adjusted else None) or strata.raw
-    compared = effects.contrast(arms.of("treatment"), arms.of("control"), DESIGN, arms.shared)
+    pair = arms.pair("treatment", "control", is_non_negative=True)
+    if isinstance(pair, Reason):
+        return None
+    compared = effects.contrast(pair, arms.of("treatment"), arms.of("control"), DESIGN, arms.shared)
     if isinstance(compared, Reason):
         return None
     levels = effects.uncorrected(compared, DESIGN)

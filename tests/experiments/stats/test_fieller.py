@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -14,20 +13,28 @@ from experiments.stats import effects
 from experiments.stats.effects import CONTROL_IS_ZERO, OPEN, Contrast
 from experiments.stats.samples import Sample
 from experiments.stats.types import Estimate, Reason
-from tests.experiments.stats.sums import design, lift, sample
+from tests.experiments.stats.sums import contrast, design, lift, sample
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=500)
 MEANS = st.sampled_from([1.0, 0.5, 1.0001, 3.0, 1e-9, 0.02, 250.0, 1e120])
 ERRORS = st.sampled_from([0.0, 1e-12, 1e-3, 0.3, 1.0, 40.0, 1e6])
 
 
-def excess(treatment: Sample, control: Sample, width: float, shared: float, ratio: float) -> float:
-    """Return how far the test of this quotient of the means is from its bound, as Fieller has it."""
-    distance = (treatment.mean - ratio * control.mean) ** 2
-    squared = treatment.squared_error + ratio**2 * control.squared_error + (1 - ratio) ** 2 * shared
-    return distance - width**2 * squared
+def variance(treatment: Sample, control: Sample, shared: float, ratio: float, *, is_non_negative: bool) -> float:
+    """Return the larger variance of the treatment's mean minus `ratio` times the control's, by its definition."""
+    users = treatment.n + control.n - 2
+    of_control = (control.n - 1) * control.variance
+    if is_non_negative:
+        of_user = ((treatment.n - 1) * treatment.variance / ratio**2 + of_control) / users
+        pooled = of_user * ratio**2 * (1 / treatment.n + 1 / control.n)
+    else:
+        of_user = ((treatment.n - 1) * treatment.variance + of_control) / users
+        pooled = of_user * (1 / treatment.n + ratio**2 / control.n)
+    welch = treatment.squared_error + ratio**2 * control.squared_error
+    return max(welch, pooled) + (1 - ratio) ** 2 * shared
 
 
+@pytest.mark.parametrize("is_non_negative", [False, True])
 @pytest.mark.parametrize("shared", [0.0, 0.004])
 @pytest.mark.parametrize(
     ("treatment", "control"),
@@ -38,20 +45,27 @@ def excess(treatment: Sample, control: Sample, width: float, shared: float, rati
         (sample(100, -8.0, 400.0), sample(100, 60.0, 40.0)),
     ],
 )
-def test_lift__bounded_interval__ends_where_scipy_finds_the_roots_of_the_definition(treatment, control, shared):
+def test_lift__bounded_interval__ends_where_scipy_finds_the_roots_of_the_definition(
+    treatment, control, shared, is_non_negative
+):
     shared *= control.squared_error
-    compared = effects.contrast(treatment, control, design(), shared)
+    compared = contrast(treatment, control, design(), shared, is_non_negative=is_non_negative)
     levels = effects.uncorrected(compared, design())
-    found = effects.lift(compared, levels, effects.difference(compared, levels), is_non_negative=False)
+    found = effects.lift(compared, levels, effects.difference(compared, levels), is_non_negative=is_non_negative)
     quotient = treatment.mean / control.mean
     for test, level in ((found.always_valid, levels.always_valid), (found.fixed_horizon, levels.fixed_horizon)):
-        if test.open:
-            assert control.mean**2 <= level.width**2 * (control.squared_error + shared)
+
+        def excess(ratio: float, width: float = level.width) -> float:
+            squared = variance(treatment, control, shared, ratio, is_non_negative=is_non_negative)
+            return (treatment.mean - ratio * control.mean) ** 2 - width**2 * squared
+
+        if test.open or (is_non_negative and quotient < 0):
             continue
-        definition = partial(excess, treatment, control, level.width, shared)
         reach = 100 * (abs(quotient) + 1)
-        lower = brentq(definition, quotient - reach, quotient, xtol=1e-15, rtol=1e-14)
-        upper = brentq(definition, quotient, quotient + reach, xtol=1e-15, rtol=1e-14)
+        least = 1e-9 if is_non_negative else quotient - reach
+        is_cut = is_non_negative and excess(least) <= 0
+        lower = 0.0 if is_cut else brentq(excess, least, quotient, xtol=1e-15, rtol=1e-14)
+        upper = brentq(excess, quotient, quotient + reach, xtol=1e-15, rtol=1e-14)
         assert (test.lower, test.upper) == pytest.approx((lower - 1, upper - 1), rel=1e-6)
 
 
@@ -94,9 +108,8 @@ def test_lift__any_means__never_contradicts_the_difference(
     control, treatment, v_t, v_c, shared, users, is_non_negative
 ):
     treatment = abs(treatment) if is_non_negative else treatment
-    compared = effects.contrast(
-        sample(users, treatment, v_t * users), sample(users, control, v_c * users), design(), shared
-    )
+    samples = sample(users, treatment, v_t * users), sample(users, control, v_c * users)
+    compared = contrast(*samples, design(), shared, is_non_negative=is_non_negative)
     if isinstance(compared, Reason):
         return
     assert isinstance(compared, Contrast)

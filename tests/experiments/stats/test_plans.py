@@ -59,12 +59,13 @@ def test_verdict__at_the_planned_size__is_no_difference_only_where_the_lift_is_w
         (ALIKE, Plan(size=200_001, minimum_effect=0.03), Decision.KEEP_RUNNING),
         (ALIKE, Plan(minimum_effect=0.03), Decision.KEEP_RUNNING),
         (OPEN, Plan(size=20_000, minimum_effect=0.03), Decision.INCONCLUSIVE),
-        (WINNER, Plan(size=20_000, minimum_effect=0.5), Decision.SHIP),
+        (WINNER, Plan(size=20_000, minimum_effect=0.05), Decision.SHIP),
+        (WINNER, Plan(size=20_000, minimum_effect=0.5), Decision.NO_DIFFERENCE),
     ]:
         with subtests.test(sums=sums):
             verdict = decide(sums, plan)
             assert verdict.decision == decision
-            assert (ReasonCode.PLANNED_SIZE in codes(verdict)) == (plan.size is not None and decision != Decision.SHIP)
+            assert (ReasonCode.PLANNED_SIZE in codes(verdict)) == (decision != Decision.SHIP)
 
 
 def test_verdict__below_the_planned_size__says_how_far_it_is():
@@ -167,6 +168,6 @@ def test_fixed__read_without_a_clear_result__is_over_even_with_an_undecided_guar
         Measure("renewals", "share", is_guardrail=True, margin=Margin(0.01)),
         {key: share(30, 10_000) for key in WINNER},
     )
-    plan = Plan(size=20_000, minimum_effect=0.3, analysis="fixed", is_read=True)
+    plan = Plan(size=20_000, minimum_effect=0.05, analysis="fixed", is_read=True)
     assert decide(WINNER, plan, guardrail).decision == Decision.INCONCLUSIVE
-    assert decide(OPEN, plan).decision == Decision.NO_DIFFERENCE
+    assert decide(OPEN, replace(plan, minimum_effect=0.3)).decision == Decision.NO_DIFFERENCE

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.stats.sample_ratio import CONCENTRATION, NO_USERS, check, check_phases, chi_square_p, log_e_value
+from experiments.stats.sample_ratio import (
+    CONCENTRATION,
+    MISMATCH,
+    NO_USERS,
+    check,
+    check_phases,
+    chi_square_p,
+    log_e_value,
+)
 from experiments.stats.types import Split, Weight
 
 HALVES = [Weight("control", 1), Weight("treatment", 1)]
@@ -181,3 +189,11 @@ def test_check_phases__weights_chosen_by_what_was_seen__errs_more_rarely_than_it
         second = chance.multinomial(100, shares, size=10).cumsum(axis=0).astype(float)
         errors += bool(np.exp(-np.hstack([evidence, evidence[-1] + log_e_value(second, shares)])).min() < level)
     assert errors / len(before) <= level
+
+
+def test_check_phases__single_look__is_decided_by_pearsons_test():
+    splits = [phase((1, 1), 10_000, 10_650)]
+    over_looks, at_one = check_phases(splits), check_phases(splits, is_single_look=True)
+    assert (over_looks.is_mismatch, at_one.is_mismatch) == (False, True)
+    assert at_one.always_valid_p > MISMATCH > at_one.chi_square_p
+    assert at_one.chi_square_p == pytest.approx(stats.chisquare([10_000, 10_650]).pvalue, rel=1e-9)

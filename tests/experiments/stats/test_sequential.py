@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.stats.samples import summarise
-from experiments.stats.sequential import half_width, mixture_variance, p_value
+from experiments.stats.sequential import half_width, log_e_value, mixture_variance, p_value
 from experiments.stats.types import Sums
 from tests.experiments.stats.sums import design, difference
 
@@ -27,24 +27,28 @@ def test_sequence__any_size_and_level__is_the_formula_of_the_paper(users, alpha)
     assert width == pytest.approx(deviation * math.sqrt(inner), rel=1e-9)
     p = p_value(0.6 / 0.25, users, tuning_size=5000, alpha=alpha)
     assert p == pytest.approx(min(1.0, 1 / evidence), rel=1e-9)
+    assert log_e_value(0.6 / 0.25, users, tuning_size=5000, alpha=alpha) == pytest.approx(math.log(evidence), rel=1e-9)
 
 
-def test_difference__values_of_gbstats__agree():
-    # gbstats 0.8.0, SequentialTwoSidedTTest of two SampleMeanStatistic, difference_type="absolute"
+ESTIMATE, ERROR, USERS = 0.2673076923076927, 0.10410101630342586, TREATMENT.n + CONTROL.n
+
+
+@pytest.mark.parametrize(
+    ("tuning_size", "alpha", "interval", "p"),
+    [
+        # gbstats 0.8.0, SequentialTwoSidedTTest of two SampleMeanStatistic, difference_type="absolute"
+        (5000, 0.05, (-0.0574460654399484, 0.5920614500553338), 0.16583181932877025),
+        # The same with sequential_tuning_parameter=600, alpha=0.01
+        (600, 0.01, (-0.111391834296724, 0.6460072189121093), 0.2547093257606346),
+    ],
+)
+def test_interval_and_p_value__of_gbstats__agree(tuning_size, alpha, interval, p):
     estimate = difference(summarise("mean", TREATMENT), summarise("mean", CONTROL), design())
-    assert estimate.estimate == pytest.approx(0.2673076923076927, rel=1e-9)
-    assert estimate.standard_error == pytest.approx(0.10410101630342586, rel=1e-9)
-    assert estimate.always_valid.lower == pytest.approx(-0.0574460654399484, rel=1e-9)
-    assert estimate.always_valid.upper == pytest.approx(0.5920614500553338, rel=1e-9)
-    assert estimate.always_valid.p_value == pytest.approx(0.16583181932877025, rel=1e-9)
-
-
-def test_difference__other_tuning_and_level__agrees_with_gbstats():
-    # The same with sequential_tuning_parameter=600, alpha=0.01
-    other = design(tuning_size=600, alpha=0.01)
-    test = difference(summarise("mean", TREATMENT), summarise("mean", CONTROL), other).always_valid
-    assert (test.lower, test.upper) == pytest.approx((-0.111391834296724, 0.6460072189121093), rel=1e-9)
-    assert test.p_value == pytest.approx(0.2547093257606346, rel=1e-9)
+    assert estimate.estimate == pytest.approx(ESTIMATE, rel=1e-9)
+    assert estimate.standard_error == pytest.approx(ERROR, rel=1e-9)
+    half = half_width(ERROR, USERS, tuning_size=tuning_size, alpha=alpha)
+    assert (ESTIMATE - half, ESTIMATE + half) == pytest.approx(interval, rel=1e-9)
+    assert p_value(ESTIMATE / ERROR, USERS, tuning_size=tuning_size, alpha=alpha) == pytest.approx(p, rel=1e-9)
 
 
 @pytest.mark.parametrize("users", [10, 4000, 10**6])

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.stats import sample_ratio
 from experiments.stats.analysis import analyse
+from experiments.stats.outcomes import Decision, Verdict
 from experiments.stats.simulation import (
     Comparison,
     Observed,
@@ -17,11 +18,13 @@ from experiments.stats.simulation import (
     Simulation,
     comparisons,
     estimates,
+    final_verdict,
     inputs_of,
     simulate,
     split,
 )
 from experiments.stats.types import Design, Measure, Quantile, Reason, Weight
+from experiments.stats.verdict import RULES
 from flags.engine.bucketing import compile_split
 
 HALVES = Design(
@@ -87,6 +90,23 @@ def test_simulate__labels_and_verdicts__are_wrong_at_most_as_often_as_promised(c
     assert max(last.primary, last.others) <= HALVES.alpha
     assert last.shipped + last.rejected <= last.primary
     assert last.guardrails == 0  # as there are none
+
+
+def test_simulate__verdicts__are_counted_by_the_rule_that_decided(calibrated: Simulation) -> None:
+    by_rule = {(rate.rule, rate.decision): rate.share for rate in calibrated.verdicts}
+    assert sum(by_rule.values()) == pytest.approx(1.0)
+    assert by_rule["wait_for_the_plan", Decision.KEEP_RUNNING] > 0.9  # nothing was planned
+    last = calibrated.labels[-1]
+    assert by_rule.get(("ship_the_best", Decision.SHIP), 0.0) <= last.shipped
+    assert {rule for rule, _ in by_rule} <= {rule.__name__ for rule in RULES}
+
+
+def test_final_verdict__of_several_looks__is_the_first_that_ends_the_experiment() -> None:
+    running, ship, stop = (
+        Verdict(decision, None, []) for decision in (Decision.KEEP_RUNNING, Decision.SHIP, Decision.DO_NOT_SHIP)
+    )
+    assert final_verdict([running, ship, stop]) == ship
+    assert final_verdict([running, running]) == running
 
 
 def test_simulate__guardrails__are_called_harmed_at_most_half_as_often_as_differences_are_found() -> None:

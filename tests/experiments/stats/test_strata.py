@@ -158,7 +158,7 @@ def test_verdict__variant_added_with_few_users_of_control_since__waits_for_them(
     verdict = analyse_strata(SIGNUP, first, second).verdict
     assert (verdict.decision, [reason.message for reason in verdict.reasons]) == (
         Decision.KEEP_RUNNING,
-        ["control has 90 users in the phases of its comparison with new; a verdict needs 100 in every variant."],
+        ["control has 90 users in phase 2; a verdict needs 100 in every variant."],
     )
 
 

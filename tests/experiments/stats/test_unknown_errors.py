@@ -37,7 +37,7 @@ def test_goal__error_of_a_variant_unknown__is_unclear_with_a_reason(control: Qua
         NO_ERROR,
     )
     assert found.verdict.decision == Decision.KEEP_RUNNING
-    [reason] = found.verdict.reasons
+    reason, _ = found.verdict.reasons
     assert reason.message.endswith(NO_ERROR.message)
     assert "same value" in NO_ERROR.message
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from experiments.stats.analysis import analyse
-from experiments.stats.effects import NO_VARIANCE, ONE_USER
+from experiments.stats.effects import NO_VARIANCE
 from experiments.stats.outcomes import Decision
-from experiments.stats.samples import NO_DENOMINATOR, NO_USERS
+from experiments.stats.samples import NO_DENOMINATOR
 from experiments.stats.types import Design, FlagOff, Margin, Measure, ReasonCode, Split, Sums, Weight
-from experiments.stats.verdict import NO_GOAL
+from experiments.stats.verdict import NO_GOAL, NO_PLAN
 from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 
 SIGNUP = Measure("signup", "share")
@@ -45,13 +45,13 @@ def test_verdict__treatment_clearly_better__is_to_ship_it_and_says_by_how_much()
     verdict = decide(signups(control=1000, treatment=1200))
     assert (verdict.decision, verdict.variant) == (Decision.SHIP, "treatment")
     assert [reason.message for reason in verdict.reasons] == [
-        "signup of treatment is 2.00 percentage points above control (95 % always-valid interval 0.62 to 3.38), "
+        "signup of treatment is 2.00 percentage points above control (95 % always-valid interval 0.62 to 3.39), "
         "p < 0.001: better."
     ]
 
 
 def test_verdict__equal_values__says_that_they_are_equal():
-    [reason] = decide(signups(control=1000, treatment=1000)).reasons
+    reason, _ = decide(signups(control=1000, treatment=1000)).reasons
     assert reason.message.startswith("signup of treatment equals that of control (95 % always-valid interval ")
 
 
@@ -70,7 +70,9 @@ def test_verdict__decrease_is_good__turns_better_and_worse():
 @pytest.mark.parametrize(("is_running", "decision"), [(True, Decision.KEEP_RUNNING), (False, Decision.INCONCLUSIVE)])
 def test_verdict__difference_that_may_be_chance__is_open_while_it_runs(is_running, decision):
     verdict = decide(signups(control=1000, treatment=1050), is_running=is_running)
-    assert (verdict.decision, verdict.variant, codes(verdict)) == (decision, None, [ReasonCode.NOT_SIGNIFICANT])
+    assert (verdict.decision, verdict.variant) == (decision, None)
+    assert verdict.reasons[0].code == ReasonCode.NOT_SIGNIFICANT
+    assert verdict.reasons[1:] == ([NO_PLAN] if is_running else [])
 
 
 def test_verdict__significant_by_the_test_for_one_look_alone__stays_open():
@@ -129,9 +131,20 @@ def test_verdict__guardrail_shown_safe_by_its_margin__does_not_stand_in_the_way(
 @pytest.mark.parametrize(
     ("guardrail", "control", "treatment", "described"),
     [
-        (ERRORS, share(0, 200), share(200, 200), "errors of treatment is 100.00 percentage points above control"),
-        (LOADED, share(200, 200), share(0, 200), "loaded of treatment is 100.00 percentage points below control"),
-        (CRASHES, sums_of([0.0] * 200), sums_of([1.0] * 200), "crashes of treatment is 1 above control"),
+        (
+            *(ERRORS, share(0, 200), share(200, 200)),
+            "errors of treatment is 100.00 percentage points above control "
+            "(95 % always-valid interval 91.97 to 100.00)",
+        ),
+        (
+            *(LOADED, share(200, 200), share(0, 200)),
+            "loaded of treatment is 100.00 percentage points below control "
+            "(95 % always-valid interval \N{MINUS SIGN}100.00 to \N{MINUS SIGN}91.97)",
+        ),
+        (
+            *(CRASHES, sums_of([0.0] * 200), sums_of([1.0] * 200)),
+            "crashes of treatment is 1 above control, and all users of a variant have the same value",
+        ),
     ],
 )
 def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, control, treatment, described):
@@ -140,10 +153,7 @@ def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, contr
         Decision.DO_NOT_SHIP,
         [ReasonCode.BETTER, ReasonCode.GUARDRAIL_HARMED],
     )
-    assert (
-        verdict.reasons[1].message
-        == f"{described}, and all users of a variant have the same value: a guardrail is harmed."
-    )
+    assert verdict.reasons[1].message == f"{described}: a guardrail is harmed."
 
 
 @pytest.mark.parametrize("users", [{}, {"control": 100, "treatment": 900, "other": 100}])
@@ -165,9 +175,6 @@ def test_harmed__guardrails_by_treatment__are_reported_whatever_else_decides(use
     [
         (PER_VISIT, sums_of([0.0, 1.0] * 100, d=[2.0, 3.0] * 100), Sums(n=200), NO_DENOMINATOR),
         (PER_VISIT, sums_of([0.0] * 200, d=[2.0] * 200), Sums(n=200), NO_DENOMINATOR),
-        (CRASHES, sums_of([0.0, 1.0] * 100), Sums(), NO_USERS),
-        (CRASHES, Sums(), Sums(), NO_USERS),
-        (CRASHES, sums_of([0.0]), sums_of([0.0]), ONE_USER),
     ],
 )
 @pytest.mark.parametrize(("is_running", "decision"), [(True, Decision.KEEP_RUNNING), (False, Decision.INCONCLUSIVE)])
@@ -183,6 +190,22 @@ def test_verdict__guardrail_cannot_be_compared__keeps_a_winner_from_being_shippe
 
 
 @pytest.mark.parametrize(
+    ("control", "treatment", "needed"),
+    [(sums_of([0.0, 1.0] * 100), Sums(), 100), (sums_of([0.0, 1.0] * 100), share(1, 99), 6_405)],
+)
+def test_verdict__guardrail_of_few_users__keeps_a_winner_from_being_shipped(control, treatment, needed):
+    verdict = decide(GOOD, (CRASHES, {"control": control, "treatment": treatment}))
+    assert (verdict.decision, codes(verdict)) == (
+        Decision.KEEP_RUNNING,
+        [ReasonCode.BETTER, ReasonCode.GUARDRAIL_UNDECIDED],
+    )
+    assert verdict.reasons[1].message == (
+        f"Guardrail crashes of treatment is not decided: treatment has {treatment.n} users; "
+        f"a verdict needs 100 in every variant. It needs {needed:,} more users in control and treatment together."
+    )
+
+
+@pytest.mark.parametrize(
     ("guardrail", "sums"),
     [
         (ERRORS, share(0, 200)),
@@ -191,9 +214,12 @@ def test_verdict__guardrail_cannot_be_compared__keeps_a_winner_from_being_shippe
         (PER_VISIT, sums_of([0.0] * 200, d=[2.0, 3.0] * 100)),
     ],
 )
-def test_verdict__guardrail_without_an_event_anywhere__does_not_stand_in_the_way(guardrail, sums):
+def test_verdict__guardrail_without_an_event_anywhere__does_not_stand_in_the_way_but_is_named(guardrail, sums):
     verdict = decide(GOOD, (guardrail, {"control": sums, "treatment": sums}))
-    assert (verdict.decision, codes(verdict)) == (Decision.SHIP, [ReasonCode.BETTER])
+    assert (verdict.decision, codes(verdict)) == (Decision.SHIP, [ReasonCode.BETTER, ReasonCode.GUARDRAIL_SILENT])
+    assert verdict.reasons[1].message == (
+        f"Guardrail {guardrail.key} of treatment has no events in any variant: check that they are tracked."
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,7 +264,10 @@ def test_verdict__several_treatments_better__is_the_best_of_those_that_do_no_har
     measure, sums = errors(control=500, good=500, best=480, harmful=800)
     verdict = decide(goal, (replace(measure, margin=Margin(0.4)), sums))
     assert (verdict.decision, verdict.variant) == (Decision.SHIP, "best")
-    assert codes(verdict) == [ReasonCode.BETTER] * 3 + [ReasonCode.GUARDRAIL_HARMED]
+    assert codes(verdict) == [ReasonCode.BETTER] * 3 + [ReasonCode.GUARDRAIL_HARMED, ReasonCode.NOT_DISTINGUISHABLE]
+    assert verdict.reasons[-1].message == (
+        "signup of best is not shown to differ from that of good: any of them may be the best."
+    )
 
 
 def test_verdict__one_treatment_worse_and_one_open__stays_open():
@@ -295,13 +324,13 @@ def test_verdict__flag_off__is_to_check_the_data_after_a_day(subtests: pytest.Su
     [
         (share(50, 99), share(50, 100), ReasonCode.TOO_FEW_USERS),
         (share(50, 100), share(0, 99), ReasonCode.TOO_FEW_USERS),
-        (share(9, 100), share(60, 100), ReasonCode.TOO_FEW_CONVERSIONS),
-        (share(60, 100), share(9, 100), ReasonCode.TOO_FEW_CONVERSIONS),
+        (share(9, 100), share(10, 100), ReasonCode.TOO_FEW_CONVERSIONS),
+        (share(19, 100), share(0, 100), ReasonCode.TOO_FEW_CONVERSIONS),
     ],
 )
 def test_verdict__variant_too_small__is_open_and_says_so(control, treatment, code):
     verdict = decide((SIGNUP, {"control": control, "treatment": treatment}))
-    assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [code])
+    assert (verdict.decision, {*codes(verdict)}) == (Decision.KEEP_RUNNING, {code})
 
 
 @pytest.mark.parametrize(("is_mature", "users"), [(False, "99 users"), (True, "99 mature users")])
@@ -313,7 +342,7 @@ def test_verdict__variant_too_small__names_the_users_that_it_counts(is_mature, u
 
 def test_verdict__large_amounts__are_written_as_on_the_page():
     sums = {
-        key: Sums(n=10_000, positive=10_000, y=total, yy=total * 4_000)
+        key: Sums(n=10_000, nonzero=10_000, y=total, yy=total * 4_000)
         for key, total in (("control", 1e7), ("treatment", 2.2345e7))
     }
     [reason] = decide((REVENUE, sums)).reasons
@@ -325,8 +354,11 @@ def test_verdict__just_large_enough__is_one():
     assert verdict.decision == Decision.SHIP
 
 
-def test_verdict__values_below_0__need_no_conversions():
-    losses = {key: Sums(n=1000, y=total, yy=4000.0) for key, total in (("control", -1500.0), ("treatment", -500.0))}
+def test_verdict__values_below_0__count_as_well_as_others():
+    losses = {
+        key: Sums(n=1000, nonzero=900, y=total, yy=4000.0)
+        for key, total in (("control", -1500.0), ("treatment", -500.0))
+    }
     assert decide((REVENUE, losses)).decision == Decision.SHIP
 
 
@@ -345,15 +377,32 @@ def test_verdict__no_weight_but_for_control__is_open_and_says_so():
     assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.TOO_FEW_USERS])
 
 
-def test_verdict__everybody_converted_everywhere__cannot_be_compared():
+def test_verdict__everybody_converted_everywhere__is_no_difference_that_is_shown():
     verdict = decide((SIGNUP, {"control": share(500, 500), "treatment": share(500, 500)}))
-    assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.NOT_SIGNIFICANT])
-    assert verdict.reasons[0].message == "signup of treatment cannot be compared with control's: " + NO_VARIANCE.message
+    assert (verdict.decision, codes(verdict)) == (
+        Decision.KEEP_RUNNING,
+        [ReasonCode.NOT_SIGNIFICANT, ReasonCode.PLANNED_SIZE],
+    )
+    assert verdict.reasons[0].message.startswith("signup of treatment equals that of control (95 % always-valid")
+
+
+def test_verdict__everybody_spent_the_same__cannot_be_compared():
+    verdict = decide((REVENUE, {"control": sums_of([2.0] * 500), "treatment": sums_of([2.0] * 500)}))
+    message = f"revenue of treatment cannot be compared with control's: {NO_VARIANCE.message}"
+    assert verdict.reasons[0].message == message
 
 
 def test_verdict__no_goal__is_open_and_says_so():
-    verdict = decide(errors(control=500, treatment=800), is_running=False)
+    verdict = decide(errors(control=500, treatment=500), is_running=False)
     assert (verdict.decision, codes(verdict)) == (Decision.INCONCLUSIVE, [ReasonCode.NO_GOAL])
+
+
+def test_verdict__no_goal_and_a_harmed_guardrail__is_not_to_ship():
+    verdict = decide(errors(control=500, treatment=800))
+    assert (verdict.decision, codes(verdict)) == (
+        Decision.DO_NOT_SHIP,
+        [ReasonCode.NO_GOAL, ReasonCode.GUARDRAIL_HARMED],
+    )
 
 
 def test_verdict__goal_added_post_hoc__decides_nothing_and_weighs_on_no_other():
