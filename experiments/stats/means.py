@@ -136,10 +136,14 @@ class Means:
         step, found = half_width(difference), []
         for sign in (-1, 1):
             added = difference + sign * without
-            limit = 0.0 if sign * added < 0 else difference + sign * _MAX_STEPS_AWAY * without
-            bound = find_bound(half_width, difference, step, limit)
+            if sign * added < 0:
+                found.append(find_bound(half_width, difference, step, 0.0))
+                continue
+            limit = difference + sign * _MAX_STEPS_AWAY * without
+            # No difference is inside, even if a candidate between it and the estimate is not.
+            bound = find_bound(half_width, difference, max(step, -sign * difference), limit)
             # Without a bound, the variance counts that is the larger one where a treatment that adds has its bound.
-            found.append(difference + sign * max(without, half_width(added)) if bound == limit != 0 else bound)
+            found.append(difference + sign * max(without, half_width(added)) if bound == limit else bound)
         return found[0], found[1]
 
     def bounds_of_lift(self, width: float) -> Bounds | None:
