@@ -72,11 +72,12 @@ class MeansOfStratum:
 
     def variance_of_difference(self, ratio: float) -> float:
         """Return the larger variance of the difference of the means, if the true means have this ratio."""
-        treatment, control = self.treatment.n, self.control.n
         (yy, xy, xx), welch = self._of_user, self._welch
         if ratio <= 0 or not self.is_scaled:
-            return max(welch, (yy - 2 * xy + xx) * (1 / treatment + 1 / control))
-        return max(welch, ((yy / ratio - 2 * xy) / ratio + xx) * (ratio * ratio / treatment + 1 / control))
+            ratio = 1.0
+        of_user = (yy / ratio - 2 * xy) / ratio + xx
+        pooled = of_user * (ratio * ratio / self.treatment.n + 1 / self.control.n)
+        return pooled if pooled > welch else welch
 
     @cached_property
     def _welch(self) -> float:
@@ -112,7 +113,8 @@ class Means:
 
     def z_of_difference(self, difference: float) -> float:
         """Return how many standard errors the estimate is above a difference."""
-        return (self.difference - difference) / self._error_of_difference(difference)
+        error = self._error_of_difference(difference) if difference else self._error_without_difference
+        return (self.difference - difference) / error
 
     def z_of_ratio(self, ratio: float) -> float:
         """Return how many standard errors the estimate is above a ratio of the means."""
@@ -126,14 +128,14 @@ class Means:
 
     def bounds_of_difference(self, width: float) -> tuple[float, float]:
         """Return the interval of the differences that are at most `width` standard errors away."""
-        difference, without = self.difference, width * self._error_of_difference(0.0)
+        difference, without = self.difference, width * self._error_without_difference
         if self.control <= 0 or not any(part.is_scaled for part in self.strata):
             return difference - without, difference + without
 
         def half_width(candidate: float) -> float:
             return width * self._error_of_difference(candidate)
 
-        step, found = half_width(difference), []
+        step, found = width * self._error_at_difference, []
         for sign in (-1, 1):
             added = difference + sign * without
             if sign * added < 0:
@@ -183,9 +185,20 @@ class Means:
     def _variances(self) -> Sequence[tuple[Quadratic, Quadratic]]:
         return [part.variances(self._size) for part in self.strata]
 
+    @cached_property
+    def _error_without_difference(self) -> float:
+        return self._error_of_difference(0.0)
+
+    @cached_property
+    def _error_at_difference(self) -> float:
+        """Return the standard error of the difference under the difference that was seen."""
+        return self._error_of_difference(self.difference)
+
     def _error_of_difference(self, difference: float) -> float:
-        ratio = 1 + difference / self.control if self.control > 0 else 0.0
-        return math.sqrt(sum([part.weight**2 * part.variance_of_difference(ratio) for part in self.strata]))
+        ratio, squared = 1 + difference / self.control if self.control > 0 else 0.0, 0.0
+        for part in self.strata:
+            squared += part.weight * part.weight * part.variance_of_difference(ratio)
+        return math.sqrt(squared)
 
     def _larger_at(self, ratio: float) -> Quadratic:
         larger = [pooled if pooled.at(ratio) > welch.at(ratio) else welch for welch, pooled in self._variances]

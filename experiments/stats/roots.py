@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 _MAX_STEPS = 100
-_PRECISION = 1e-9
+_PRECISION = 1e-7
 """The last step is at most this share of the first one. The error is far smaller, because steps shrink ever faster."""
 
 

@@ -163,10 +163,16 @@ class Shares:
         return self._error_of_ratio(self.treatment / self.control)
 
     def _error_of_difference(self, difference: float) -> float:
-        return math.sqrt(sum([part.weight**2 * part.variance_of_difference(difference) for part in self.strata]))
+        squared = 0.0
+        for part in self.strata:
+            squared += part.weight * part.weight * part.variance_of_difference(difference)
+        return math.sqrt(squared)
 
     def _error_of_ratio(self, ratio: float) -> float:
-        return math.sqrt(sum([part.weight**2 * part.variance_of_ratio(ratio) for part in self.strata]))
+        squared = 0.0
+        for part in self.strata:
+            squared += part.weight * part.weight * part.variance_of_ratio(ratio)
+        return math.sqrt(squared)
 
 
 def _standardized(distance: float, error: float) -> float:
