@@ -11,6 +11,7 @@ Source: Fieller 1954, "Some Problems in Interval Estimation", JRSS B 16:175.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Bounds = tuple[float | None, float | None]
@@ -29,9 +30,11 @@ class Quadratic:
     def at(self, ratio: float) -> float:
         return self.constant - 2 * self.product * ratio + self.square * ratio * ratio
 
-    def in_units_of(self, size: float) -> Quadratic:
-        """Return the variance of the same means in other units."""
-        return Quadratic(*(value / size / size for value in (self.constant, self.product, self.square)))
+
+def add(variances: Sequence[Quadratic]) -> Quadratic:
+    """Return the variance of a sum of independent means."""
+    columns = zip(*((one.constant, one.product, one.square) for one in variances), strict=True)
+    return Quadratic(*map(math.fsum, columns))
 
 
 def bounds(

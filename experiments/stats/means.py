@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from experiments.stats import fieller
 from experiments.stats.fieller import Bounds, Quadratic
@@ -19,22 +20,20 @@ from experiments.stats.roots import find_bound
 from experiments.stats.samples import Sample
 
 _MAX_STEPS_AWAY = 1_000.0
-"""No bound of a difference is searched farther from the estimate, in half-widths of Welch's interval."""
+"""No bound of a difference is searched farther from the estimate, in half-widths without a difference."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeansOfStratum:
     """Both variants in a stratum, each with two users at least. The weights of strata add up to 1.
 
-    `shared` is a squared error that both means share (see `cuped.AdjustedStratum`). `pooled` is the variance of one
-    user of both variants together, where it does not follow from the samples.
+    `shared` is a squared error that both means share (see `cuped.AdjustedStratum`).
     """
 
     weight: float
     treatment: Sample
     control: Sample
     shared: float = 0.0
-    pooled: float | None = None
     is_non_negative: bool = False
 
     @property
@@ -55,55 +54,51 @@ class MeansOfStratum:
         )
         return replace(self, treatment=treatment, control=control, shared=self.shared / factor)
 
-    @property
-    def freedom(self) -> int:
-        return self.treatment.n + self.control.n - 2
+    def variances(self, size: float) -> tuple[Quadratic, Quadratic]:
+        """Return Welch's variance and the pooled one, of means in units of `size` and with the weight of the stratum.
 
-    @property
-    def squares(self) -> tuple[float, float, float]:
-        """Return the treatment's sums of squares and products of values and of what history explains of them."""
-        if self.pooled is not None:
-            return 0.0, 0.0, 0.0
-        sample, users = self.treatment, self.treatment.n - 1
-        yy = sample.variance + 2 * sample.explained_product - sample.explained_square
-        return users * yy, users * sample.explained_product, users * sample.explained_square
-
-    @property
-    def squares_of_control(self) -> float:
-        return self.control.variance * (self.control.n - 1) if self.pooled is None else self.pooled * self.freedom
-
-    def welch(self) -> Quadratic:
-        """Return the variance from the variance of each variant."""
-        of_treatment, of_control = self.treatment.squared_error, self.control.squared_error
-        return Quadratic(of_treatment + self.shared, self.shared, of_control + self.shared)
-
-    def pooled_in_ratio(self) -> Quadratic:
-        """Return the pooled variance. If the treatment multiplies values, it depends on the ratio in all its parts."""
+        If the treatment multiplies values, the pooled variance depends on the ratio in all its parts.
+        """
+        unit = self.weight / size
+        treatment, control, shared = self.treatment, self.control, unit * (unit * self.shared)
+        of_treatment, of_control = unit * (unit * treatment.squared_error), unit * (unit * control.squared_error)
+        welch = Quadratic(of_treatment + shared, shared, of_control + shared)
+        yy, xy, xx = (unit * (unit * part) for part in self._of_user)
         if not self.is_scaled:
-            variance = self.variance_of_user(1.0)
-            of_treatment, of_control = variance / self.treatment.n, variance / self.control.n
-            return Quadratic(of_treatment + self.shared, self.shared, of_control + self.shared)
-        part = (1 / self.treatment.n + 1 / self.control.n) / self.freedom
-        yy, xy, xx = (part * squares for squares in self.squares)
-        return Quadratic(yy + self.shared, xy + self.shared, xx + part * self.squares_of_control + self.shared)
+            variance = yy - 2 * xy + xx
+            return welch, Quadratic(variance / treatment.n + shared, shared, variance / control.n + shared)
+        part = 1 / treatment.n + 1 / control.n
+        return welch, Quadratic(part * yy + shared, part * xy + shared, part * xx + shared)
 
-    def of_difference(self, ratio: float) -> float:
+    def variance_of_difference(self, ratio: float) -> float:
         """Return the larger variance of the difference of the means, if the true means have this ratio."""
-        of_treatment, of_control = self.treatment.squared_error, self.control.squared_error
-        if self.is_scaled and ratio > 0:
-            squared = ratio * ratio
-        else:
-            ratio = squared = 1.0
-        pooled = self.variance_of_user(ratio) * (squared / self.treatment.n + 1 / self.control.n)
-        return max(of_treatment + of_control, pooled)
+        (yy, xy, xx), welch = self._of_user, self._welch
+        if ratio <= 0 or not self.is_scaled:
+            ratio = 1.0
+        of_user = (yy / ratio - 2 * xy) / ratio + xx
+        pooled = of_user * (ratio * ratio / self.treatment.n + 1 / self.control.n)
+        return pooled if pooled > welch else welch
 
-    def variance_of_user(self, ratio: float) -> float:
-        """Return the pooled variance of a user of the control, if the treatment multiplies values by the ratio."""
-        yy, xy, xx = self.squares
-        return ((yy / ratio - 2 * xy) / ratio + xx + self.squares_of_control) / self.freedom
+    @cached_property
+    def _welch(self) -> float:
+        return self.treatment.squared_error + self.control.squared_error
+
+    @cached_property
+    def _of_user(self) -> tuple[float, float, float]:
+        """Return the parts of the pooled variance of a user of the control: `yy` / r² - 2 `xy` / r + `xx`.
+
+        They are sums of squares and products of the treatment's values, of what history explains of them, and of the
+        control's values, each divided by the degrees of freedom of both.
+        """
+        treatment, control = self.treatment, self.control
+        freedom = treatment.n + control.n - 2
+        of_treatment, of_control = (treatment.n - 1) / freedom, (control.n - 1) / freedom
+        yy = treatment.variance + 2 * treatment.explained_product - treatment.explained_square
+        xx = of_treatment * treatment.explained_square + of_control * control.variance
+        return of_treatment * yy, of_treatment * treatment.explained_product, xx
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Means:
     """Two means, combined over strata by their weights."""
 
@@ -118,11 +113,12 @@ class Means:
 
     def z_of_difference(self, difference: float) -> float:
         """Return how many standard errors the estimate is above a difference."""
-        return (self.difference - difference) / math.sqrt(self._variance_of_difference(difference))
+        error = self._error_of_difference(difference) if difference else self._error_without_difference
+        return (self.difference - difference) / error
 
     def z_of_ratio(self, ratio: float) -> float:
         """Return how many standard errors the estimate is above a ratio of the means."""
-        return (self.treatment - ratio * self.control) / math.sqrt(self._larger_at(ratio).at(ratio))
+        return (self.treatment - ratio * self.control) / self._size / math.sqrt(self._larger_at(ratio).at(ratio))
 
     def alike(self, factor: float) -> Means:
         """Return the test of so many times the users, without a difference in any stratum."""
@@ -132,68 +128,78 @@ class Means:
 
     def bounds_of_difference(self, width: float) -> tuple[float, float]:
         """Return the interval of the differences that are at most `width` standard errors away."""
-        steps = [width * math.sqrt(variance) for variance in (self._welch(), self._variance_of_difference(0.0))]
+        difference, without = self.difference, width * self._error_without_difference
         if self.control <= 0 or not any(part.is_scaled for part in self.strata):
-            return self.difference - steps[1], self.difference + steps[1]
+            return difference - without, difference + without
 
-        def excess(candidate: float) -> float:
-            return abs(self.difference - candidate) - width * math.sqrt(self._variance_of_difference(candidate))
+        def half_width(candidate: float) -> float:
+            return width * self._error_of_difference(candidate)
 
-        has_difference = excess(0.0) > 0
-        found = []
+        step, found = width * self._error_at_difference, []
         for sign in (-1, 1):
-            limit = self.difference + sign * _MAX_STEPS_AWAY * steps[1]
-            if has_difference and self.difference * sign < 0:
-                limit = 0.0
-            bound = find_bound(excess, self.difference, steps[0], limit)
-            # Where a multiple has no bound, the treatment may have added to values.
-            found.append(self.difference + sign * steps[1] if bound == limit and limit else bound)
+            added = difference + sign * without
+            if sign * added < 0:
+                found.append(find_bound(half_width, difference, step, 0.0))
+                continue
+            limit = difference + sign * _MAX_STEPS_AWAY * without
+            # No difference is inside, even if a candidate between it and the estimate is not.
+            bound = find_bound(half_width, difference, max(step, -sign * difference), limit)
+            # Without a bound, the variance counts that is the larger one where a treatment that adds has its bound.
+            found.append(difference + sign * max(without, half_width(added)) if bound == limit else bound)
         return found[0], found[1]
 
     def bounds_of_lift(self, width: float) -> Bounds | None:
         """Return the interval of the lift. None stands for numbers that are too large to compute with.
 
         For each stratum, the variance that is larger at the bound counts there. A bound is computed from the ones that
-        are larger at the bound before, and so moves away from the estimate until they stay the same.
+        are larger at the bound before, and moves away from the estimate until they stay the same.
         """
-        sides: list[float | None] = []
-        for side in (0, 1):
-            bounds = self._bounds_of_lift(width, side)
-            if bounds is None:
-                return None
-            sides.append(bounds[side])
-        return sides[0], sides[1]
-
-    def _bounds_of_lift(self, width: float, side: int) -> Bounds | None:
-        size, sign = abs(self.control), math.copysign(1.0, self.control)
-        difference = self.difference / size
+        sign = math.copysign(1.0, self.control)
+        difference = self.difference / self._size
         variance = self._larger_at(1 + sign * difference)
-        while True:
-            bounds = fieller.bounds(
-                difference, sign, variance.in_units_of(size), width, is_non_negative=self.is_non_negative
-            )
-            if bounds is None or (bound := bounds[side]) is None:
-                return bounds
-            larger = self._larger_at(1 + sign * bound)
-            if larger == variance or larger.at(1 + sign * bound) <= variance.at(1 + sign * bound):
-                return bounds
-            variance = larger
+        bounds = fieller.bounds(difference, sign, variance, width, is_non_negative=self.is_non_negative)
+        if bounds is None:
+            return None
+        ends: list[float | None] = []
+        for side, end in enumerate(bounds):
+            used = variance
+            while end is not None:
+                larger = self._larger_at(1 + sign * end)
+                if larger is used:
+                    break
+                moved = fieller.bounds(difference, sign, larger, width, is_non_negative=self.is_non_negative)
+                if moved is None:
+                    return None
+                farther = moved[side]
+                if farther is not None and (farther >= end if side == 0 else farther <= end):
+                    break
+                used, end = larger, farther
+            ends.append(end)
+        return ends[0], ends[1]
 
-    def _welch(self) -> float:
-        return math.fsum(
-            part.weight * part.weight * (part.treatment.squared_error + part.control.squared_error)
-            for part in self.strata
-        )
+    @property
+    def _size(self) -> float:
+        return abs(self.control) or 1.0
 
-    def _variance_of_difference(self, difference: float) -> float:
-        ratio = 1 + difference / self.control if self.control > 0 else 0.0
-        return math.fsum(part.weight * part.weight * part.of_difference(ratio) for part in self.strata)
+    @cached_property
+    def _variances(self) -> Sequence[tuple[Quadratic, Quadratic]]:
+        return [part.variances(self._size) for part in self.strata]
+
+    @cached_property
+    def _error_without_difference(self) -> float:
+        return self._error_of_difference(0.0)
+
+    @cached_property
+    def _error_at_difference(self) -> float:
+        """Return the standard error of the difference under the difference that was seen."""
+        return self._error_of_difference(self.difference)
+
+    def _error_of_difference(self, difference: float) -> float:
+        ratio, squared = 1 + difference / self.control if self.control > 0 else 0.0, 0.0
+        for part in self.strata:
+            squared += part.weight * part.weight * part.variance_of_difference(ratio)
+        return math.sqrt(squared)
 
     def _larger_at(self, ratio: float) -> Quadratic:
-        larger = [max((part.welch(), part.pooled_in_ratio()), key=lambda one: one.at(ratio)) for part in self.strata]
-        return Quadratic(
-            *(
-                math.fsum(part.weight * part.weight * value for part, value in zip(self.strata, values, strict=True))
-                for values in zip(*((one.constant, one.product, one.square) for one in larger), strict=True)
-            )
-        )
+        larger = [pooled if pooled.at(ratio) > welch.at(ratio) else welch for welch, pooled in self._variances]
+        return larger[0] if len(larger) == 1 else fieller.add(larger)

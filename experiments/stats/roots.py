@@ -1,4 +1,4 @@
-"""Finding the end of an interval. SciPy's own search for roots would cost memory that no worker needs."""
+"""Finding the ends of an interval. SciPy's own search for roots would cost memory that no worker needs."""
 
 from __future__ import annotations
 
@@ -6,44 +6,53 @@ import math
 from collections.abc import Callable
 
 _MAX_STEPS = 100
-_PRECISION = 1e-12
+_PRECISION = 1e-7
+"""The last step is at most this share of the first one. The error is far smaller, because steps shrink ever faster."""
 
 
-def find_bound(excess: Callable[[float], float], estimate: float, step: float, limit: float) -> float:
-    """Return the first candidate from the estimate on at which the excess rises above 0, or the limit without one.
+def find_bound(half_width: Callable[[float], float], estimate: float, step: float, limit: float) -> float:
+    """Return the end of the interval of all x with |x - estimate| <= half_width(x), on the side of the limit.
 
-    The first step has this size, and each one is twice as long as the one before. The excess may be infinite.
+    That is the first such x from the estimate on, or the limit if there is none before it. `step` is the half-width at
+    the estimate, or the first step to try where that is 0. Each step is twice as long as the one before.
     """
-    inside, at_inside, length = estimate, excess(estimate), math.copysign(step, limit - estimate)
+    inside, excess_inside, length = estimate, -step, math.copysign(step, limit - estimate)
+    if not 0 < step < math.inf:
+        return estimate + length
     while inside != limit:
         outside = inside + length
         if (limit - outside) * length <= 0:
             outside = limit
-        at_outside = excess(outside)
-        if at_outside > 0:
-            return _find_root(excess, (inside, outside), (at_inside, at_outside))
-        inside, at_inside, length = outside, at_outside, 2 * length
+        excess = abs(outside - estimate) - half_width(outside)
+        if excess > 0:
+            return _find_root(half_width, estimate, (inside, outside), (excess_inside, excess), _PRECISION * step)
+        inside, excess_inside, length = outside, excess, 2 * length
     return limit
 
 
-def _find_root(excess: Callable[[float], float], ends: tuple[float, float], values: tuple[float, float]) -> float:
-    """Return where the excess is 0 by false position, halving the value of an end that stays (Illinois algorithm).
+def _find_root(
+    half_width: Callable[[float], float],
+    estimate: float,
+    ends: tuple[float, float],
+    values: tuple[float, float],
+    precision: float,
+) -> float:
+    """Return where the half-width is the distance from the estimate, between an end inside and one outside.
 
+    It is the method of false position, which halves the value of an end that stays (Illinois algorithm).
     Source: Dowell & Jarratt 1971, BIT 11:168.
     """
     (inside, outside), (at_inside, at_outside) = ends, values
-    stays = 0
+    last, stays = outside, 0
     for _ in range(_MAX_STEPS):
-        middle = (inside + outside) / 2
-        if math.isfinite(at_outside):
-            middle = outside - at_outside * (outside - inside) / (at_outside - at_inside)
-        if abs(outside - inside) <= _PRECISION * abs(middle) or middle in (inside, outside):
+        middle = outside - at_outside * (outside - inside) / (at_outside - at_inside)
+        if abs(middle - last) <= precision or middle in (inside, outside):
             return middle
-        at_middle = excess(middle)
-        if at_middle > 0:
-            outside, at_outside, at_inside = middle, at_middle, at_inside / 2 if stays == 1 else at_inside
+        last, excess = middle, abs(middle - estimate) - half_width(middle)
+        if excess > 0:
+            outside, at_outside, at_inside = middle, excess, at_inside / 2 if stays == 1 else at_inside
             stays = 1
         else:
-            inside, at_inside, at_outside = middle, at_middle, at_outside / 2 if stays == -1 else at_outside
+            inside, at_inside, at_outside = middle, excess, at_outside / 2 if stays == -1 else at_outside
             stays = -1
-    return inside
+    return last

@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from experiments.stats.fieller import LOWEST, Bounds
 from experiments.stats.roots import find_bound
 from experiments.stats.samples import Sample
 
-_LARGEST_LOG = 60.0
-"""The logarithm of the greatest ratio that is tried. Of shares of fewer than 2^63 users, none is greater."""
+_MAX_STEPS = 50
+_PRECISION = 1e-10
+"""A step of this share is the last one. The next one would be about its square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +66,29 @@ class SharesOfStratum:
         return (treatment * (1 - treatment) / self.of_treatment + of_control) * self.correction
 
     def _control_given_difference(self, difference: float) -> float:
-        """Return the control's most likely share: the root of a cubic polynomial, in closed form and then by Newton.
+        """Return the control's most likely share: a root of a cubic polynomial, by Newton's method.
 
-        The closed form alone loses half of the digits of small shares.
+        It is between the control's share and the one that the treatment's implies. From the point of inflection, or
+        from the end that is nearest to it, all steps but the first go in one direction.
         """
-        converted = self.treatment + self.control
+        of_treatment, of_control, control = self.of_treatment, self.of_control, self.control
+        converted, users = self.treatment + control, of_treatment + of_control
         if difference == 0:
-            return converted / self.users
+            return converted / users
+        square = (of_treatment + 2 * of_control) * difference - users - converted
+        linear = (of_control * difference - users - 2 * control) * difference + converted
+        constant = control * difference * (1 - difference)
+        seen, implied = control / of_control, self.treatment / of_treatment - difference
+        inflection = -square / (3 * users)
+        share = min(max(inflection, min(seen, implied)), max(seen, implied))
         lowest, highest = max(0.0, -difference), min(1.0, 1 - difference)
-        cubic = self.users
-        square = (self.of_treatment + 2 * self.of_control) * difference - self.users - converted
-        linear = (self.of_control * difference - self.users - 2 * self.control) * difference + converted
-        constant = self.control * difference * (1 - difference)
-        third = square / (3 * cubic)
-        q = third**3 - linear * square / (6 * cubic * cubic) + constant / (2 * cubic)
-        p = math.copysign(math.sqrt(max(third * third - linear / (3 * cubic), 0.0)), q)
-        cosine = min(max(q / p**3, -1.0), 1.0) if p else 0.0
-        share = 2 * p * math.cos((math.pi + math.acos(cosine)) / 3) - third
-        for _ in range(2):
-            slope = (3 * cubic * share + 2 * square) * share + linear
-            if slope:
-                share -= (((cubic * share + square) * share + linear) * share + constant) / slope
+        share = min(max(share, lowest), highest)
+        for _ in range(_MAX_STEPS):
+            slope = (3 * users * share + 2 * square) * share + linear
+            step = (((users * share + square) * share + linear) * share + constant) / slope if slope else 0.0
+            share -= step
+            if abs(step) <= _PRECISION * share:
+                break
         return min(max(share, lowest), highest)
 
     def _control_given_ratio(self, ratio: float) -> float:
@@ -95,27 +99,27 @@ class SharesOfStratum:
         return min(converted / (half + root), 1.0, 1 / ratio if ratio else 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shares:
     """Two shares in strata, each with users in both variants."""
 
     strata: Sequence[SharesOfStratum]
 
-    @property
+    @cached_property
     def treatment(self) -> float:
-        return math.fsum(part.weight * part.treatment / part.of_treatment for part in self.strata)
+        return math.fsum([part.weight * part.treatment / part.of_treatment for part in self.strata])
 
-    @property
+    @cached_property
     def control(self) -> float:
-        return math.fsum(part.weight * part.control / part.of_control for part in self.strata)
+        return math.fsum([part.weight * part.control / part.of_control for part in self.strata])
 
     def z_of_difference(self, difference: float) -> float:
         """Return how many standard errors the estimate is above a difference."""
-        return _standardized(self.treatment - self.control - difference, self._variance_of_difference(difference))
+        return _standardized(self.treatment - self.control - difference, self._error_of_difference(difference))
 
     def z_of_ratio(self, ratio: float) -> float:
         """Return how many standard errors the estimate is above a ratio of the shares."""
-        return _standardized(self.treatment - ratio * self.control, self._variance_of_ratio(ratio))
+        return _standardized(self.treatment - ratio * self.control, self._error_of_ratio(ratio))
 
     def alike(self, factor: float) -> Shares:
         """Return the test of so many times the users, without a difference in any stratum."""
@@ -125,40 +129,53 @@ class Shares:
         """Return the interval of the differences that are at most `width` standard errors away."""
         difference = self.treatment - self.control
 
-        def excess(candidate: float) -> float:
-            return abs(self.z_of_difference(candidate)) - width
+        def half_width(candidate: float) -> float:
+            return width * self._error_of_difference(candidate)
 
-        step = width * math.sqrt(self._variance_of_difference(difference)) or width / self.users
-        return find_bound(excess, difference, step, -1.0), find_bound(excess, difference, step, 1.0)
+        # Of equal shares of 0 or 1, the variance under no difference is 0. It grows away from there.
+        step = width * self._error_at_difference or width * width / self.users
+        return find_bound(half_width, difference, step, -1.0), find_bound(half_width, difference, step, 1.0)
 
     def bounds_of_lift(self, width: float) -> Bounds:
         """Return the interval of the lift. Its upper side is open where the control has no conversions."""
-
-        def excess(log_ratio: float) -> float:
-            return abs(self.z_of_ratio(math.exp(log_ratio))) - width
-
         treatment, control = self.treatment, self.control
         if not control:
             return LOWEST, None
-        if not treatment:  # every ratio near 0 is possible
-            return LOWEST, math.expm1(find_bound(excess, -_LARGEST_LOG, _LARGEST_LOG / 2, _LARGEST_LOG))
-        ratio = treatment / control
-        estimate, step = math.log(ratio), width * math.sqrt(self._variance_of_ratio(ratio)) / treatment or 1.0
-        lower = find_bound(excess, estimate, step, -_LARGEST_LOG)
-        return math.expm1(lower), math.expm1(find_bound(excess, estimate, step, _LARGEST_LOG))
+        in_errors, ratio = width / control, treatment / control
+
+        def half_width(candidate: float) -> float:
+            return in_errors * self._error_of_ratio(candidate)
+
+        step = in_errors * self._error_at_ratio or in_errors * in_errors * control / self.users
+        return find_bound(half_width, ratio, step, 0.0) - 1, find_bound(half_width, ratio, step, math.inf) - 1
 
     @property
     def users(self) -> float:
         return sum(part.users for part in self.strata)
 
-    def _variance_of_difference(self, difference: float) -> float:
-        return math.fsum(part.weight * part.weight * part.variance_of_difference(difference) for part in self.strata)
+    @cached_property
+    def _error_at_difference(self) -> float:
+        """Return the standard error of the difference under the difference that was seen."""
+        return self._error_of_difference(self.treatment - self.control)
 
-    def _variance_of_ratio(self, ratio: float) -> float:
-        return math.fsum(part.weight * part.weight * part.variance_of_ratio(ratio) for part in self.strata)
+    @cached_property
+    def _error_at_ratio(self) -> float:
+        return self._error_of_ratio(self.treatment / self.control)
+
+    def _error_of_difference(self, difference: float) -> float:
+        squared = 0.0
+        for part in self.strata:
+            squared += part.weight * part.weight * part.variance_of_difference(difference)
+        return math.sqrt(squared)
+
+    def _error_of_ratio(self, ratio: float) -> float:
+        squared = 0.0
+        for part in self.strata:
+            squared += part.weight * part.weight * part.variance_of_ratio(ratio)
+        return math.sqrt(squared)
 
 
-def _standardized(distance: float, variance: float) -> float:
-    if variance > 0:
-        return distance / math.sqrt(variance)
+def _standardized(distance: float, error: float) -> float:
+    if error > 0:
+        return distance / error
     return math.copysign(math.inf, distance) if distance else 0.0

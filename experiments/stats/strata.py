@@ -81,8 +81,7 @@ class Arms:
         if self.are_shares:
             return Shares([SharesOfStratum.of(part.weight, one, another) for part, one, another in pairs])
         parts = [
-            MeansOfStratum(part.weight, one, another, part.shared, None, is_non_negative)
-            for part, one, another in pairs
+            MeansOfStratum(part.weight, one, another, part.shared, is_non_negative) for part, one, another in pairs
         ]
         return Means(treatment.mean, other.mean, parts, is_non_negative)
 
