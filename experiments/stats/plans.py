@@ -45,6 +45,11 @@ class PlannedPair:
     def users(self) -> float:
         return float(self.treatment + self.control)
 
+    @property
+    def least(self) -> float:
+        """The fewest users who can give the planned information: if they are split in halves."""
+        return float(4 * self.treatment * self.control / (self.treatment + self.control))
+
     def share(self, parts: Sequence[Part], *, is_as_planned: bool) -> float:
         """Return the part of the planned information that these users give.
 
