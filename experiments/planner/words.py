@@ -26,14 +26,14 @@ def describe_effect(assumed: Assumptions) -> str:
 
 
 def describe_size(size: Size) -> str:
-    """Return `84,690 users (17 days, about 2.4 weeks)`; without days if they are not known."""
+    """Return `84,690 users in 17 days (2.4 weeks)`; without days if they are not known."""
     users = format_count(size.users, "user")
-    return users if size.days is None else f"{users} ({describe_days(size.days)})"
+    return users if size.days is None else f"{users} in {describe_days(size.days)}"
 
 
 def describe_days(days: int) -> str:
-    """Return `17 days, about 2.4 weeks`; of less than a week, the days alone."""
+    """Return `17 days (2.4 weeks)`; of less than a week, the days alone."""
     if days < _WEEK:
         return format_count(days, "day")
-    weeks = "1 week" if days == _WEEK else f"{'' if days % _WEEK == 0 else 'about '}{days / _WEEK:,.1f} weeks"
-    return f"{format_count(days, 'day')}, {weeks.replace('.0 ', ' ')}"
+    weeks = f"{days / _WEEK:,.1f}".removesuffix(".0")
+    return f"{format_count(days, 'day')} ({weeks} week{'' if weeks == '1' else 's'})"
