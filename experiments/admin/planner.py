@@ -1,8 +1,9 @@
-"""The page of the planner: a form, and the plan that answers it. It writes nothing."""
+"""The page of the planner: a form, and the plan that answers it. A draft can take over the plan."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -14,12 +15,14 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from config.admin.current_environment import current_environment
 from config.admin.forms import StrictForm, TextField
 from config.admin.numbers import FractionField, NumberField, PercentField, WholeNumberField
-from config.admin.site import DomainAdmin
+from config.admin.reasons import reason_of
+from config.admin.site import Confirmation, DomainAdmin, writer_here
 from config.errors import Detail, DomainError
 from experiments.admin.metrics import known_metrics
-from experiments.admin.planner_panel import CHART_KINDS, build_panel, draw_chart, percent
-from experiments.models import Experiment
-from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
+from experiments.admin.planner_panel import CHART_KINDS, build_panel, draw_chart
+from experiments.lifecycle.changes import update_experiment
+from experiments.models import AnalysisMethod, Experiment, Status
+from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan, plan_for
 from experiments.planner.question import (
     MAX_ALPHA,
     MAX_MDE,
@@ -31,6 +34,7 @@ from experiments.planner.question import (
     BaselineKind,
     Question,
 )
+from experiments.planner.words import describe_size, percent
 
 _USUAL_EFFECT = 0.05
 _MAX_CHOICES = 200
@@ -152,6 +156,7 @@ class PlannerPage(DomainAdmin):
         return [
             self.route("planner/", self.planner_view, "planner"),
             self.route("planner/<str:kind>.svg", self.drawing_view, "plan_drawing"),
+            self.route("<path:object_id>/use_plan/<str:analysis>/", self.use_plan_view, "use_plan"),
             *super().get_urls(),
         ]
 
@@ -170,10 +175,58 @@ class PlannerPage(DomainAdmin):
         }
         if form.is_valid():
             try:
-                context["panel"] = build_panel(plan(form.to_question(), environment, timezone.now()))
+                made = plan(form.to_question(), environment, timezone.now())
             except DomainError as refusal:
                 form.add_refusal(refusal)
+            else:
+                context |= {"panel": build_panel(made), "uses": self._uses(request, made.experiment)}
         return self.page(request, "admin/experiments/planner.html", context)
+
+    def _uses(self, request: HttpRequest, experiment: Experiment | None) -> dict[str, str]:
+        """Return the addresses at which a draft takes over the plan, by analysis; empty if it cannot."""
+        if experiment is None or not self._may_use(request, experiment):
+            return {}
+        query = request.GET.urlencode()
+        return {
+            analysis: f"{self.address_of('use_plan', experiment.pk, analysis)}?{query}"
+            for analysis in AnalysisMethod.values
+        }
+
+    def _may_use(self, request: HttpRequest, experiment: Experiment) -> bool:
+        return experiment.status == Status.DRAFT and self.has_change_permission(request, experiment)
+
+    def use_plan_view(self, request: HttpRequest, object_id: str, analysis: str) -> HttpResponse:
+        """Write the planned size, the effect and the analysis of a plan into its draft, after a question."""
+        experiment, form = self.find(request, object_id), PlannerForm(request.GET)
+        if experiment is None:
+            return self.missing(request, object_id)
+        if not self._may_use(request, experiment):
+            raise PermissionDenied
+        if analysis not in AnalysisMethod.values or not form.is_valid():
+            raise Http404
+        try:
+            question = replace(form.to_question(), experiment=experiment.key)
+            made = plan(question, current_environment(request), timezone.now())
+        except DomainError as refusal:
+            raise Http404(refusal.message) from refusal
+        size, effect = plan_for(made, analysis), abs(made.assumptions.mde)
+        changes = {"planned_size": size.users, "minimum_effect": effect, "analysis": analysis}
+        confirmation = Confirmation(
+            f"Use this plan for {experiment.key}?",
+            (
+                f"The planned size becomes {describe_size(size)}.",
+                f"The smallest effect of interest becomes {percent(effect)}.",
+                f"The analysis becomes {AnalysisMethod(analysis).label.lower()}.",
+            ),
+            "Use this plan",
+            is_dangerous=False,
+        )
+
+        def act() -> None:
+            common = {"reason": reason_of(request), **writer_here(request)}
+            update_experiment(key=experiment.key, changes=changes, **common)
+
+        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} has this plan.")
 
     def drawing_view(self, request: HttpRequest, kind: str) -> HttpResponse:
         """Return a chart of a plan as an SVG file, for the same fields as the page."""

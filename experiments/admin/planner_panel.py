@@ -15,8 +15,9 @@ from experiments.planner.history import History
 from experiments.planner.plan import Plan
 from experiments.planner.question import Assumptions, BaselineKind
 from experiments.planner.sizes import GuardrailPlan, Size
+from experiments.planner.words import describe_days, describe_effect, percent
 from experiments.stats.charts import Scale, Tick
-from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
+from experiments.stats.numbers import NO_FIGURE, format_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class UsersChart:
-    """The smallest detectable effect by users per variant, with marks at the planned users."""
+    """The smallest detectable effect by users of all variants, with marks at the planned users."""
 
     curve: Curve
     ticks: Sequence[Tick]
@@ -83,37 +84,23 @@ class PlanPanel:
     by_days: DaysChart | None
 
 
-def percent(share: float) -> str:
-    """Return a percentage without trailing zeros: `5 %`, `10.5 %`."""
-    digits = format_percent(share).removesuffix(" %")
-    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
-
-
 def build_panel(plan: Plan) -> PlanPanel:
     assumed = plan.assumptions
     return PlanPanel(
-        question=_question(assumed),
+        question=describe_effect(assumed),
         fixed_horizon=_answer(plan.fixed_horizon, assumed),
         always_valid=_answer(plan.always_valid, assumed),
         history=None if plan.history is None else _describe_history(plan.history, assumed),
-        notes=list(_notes(assumed)),
+        notes=list(_notes(plan)),
         guardrails=[_guardrail_row(guardrail) for guardrail in plan.guardrails],
         by_users=_by_users(plan),
         by_days=_by_days(plan.detectable, assumed) if plan.detectable else None,
     )
 
 
-def _question(assumed: Assumptions) -> str:
-    """Return `an increase of 5 %, from 10 % to 10.5 %`."""
-    write = percent if assumed.kind is BaselineKind.RATE else format_number
-    after = assumed.baseline * (1 + assumed.mde)
-    direction = "an increase" if assumed.mde > 0 else "a decrease"
-    return f"{direction} of {percent(abs(assumed.mde))}, from {write(assumed.baseline)} to {write(after)}"
-
-
 def _answer(size: Size, assumed: Assumptions) -> Answer:
     users = f"{size.users:,} users"
-    days = None if size.days is None else f"{size.days:,} day{'' if size.days == 1 else 's'}"
+    days = None if size.days is None else describe_days(size.days)
     which = "each" if assumed.are_alike else "the smallest"
     return Answer(
         headline=days or users,
@@ -138,12 +125,23 @@ def _describe_history(history: History, assumed: Assumptions) -> str:
     return f"Based on {source}, {period}: {users}; {whose} {value}{spread}."
 
 
-def _notes(assumed: Assumptions) -> Iterator[str]:
+def _notes(plan: Plan) -> Iterator[str]:
+    assumed = plan.assumptions
+    if plan.with_window is not None:
+        yield describe_saving(plan.with_window)
     if assumed.variance_reduction:
         yield f"CUPED is expected to remove {percent(assumed.variance_reduction)} of the variance."
     if assumed.maturity_days and assumed.users_per_day:
         days = f"{assumed.maturity_days} day{'' if assumed.maturity_days == 1 else 's'}"
         yield f"The days include {days} at the end, until the windows of the last users are over."
+
+
+def describe_saving(with_window: Size) -> str:
+    """Say what a window would save."""
+    return (
+        f"With a window, the always-valid test would need {with_window.users:,} users: without one, users go on to "
+        "gain events, and the plan sets no boundary."
+    )
 
 
 def _guardrail_row(guardrail: GuardrailPlan) -> GuardrailRow:
@@ -157,14 +155,14 @@ def _guardrail_row(guardrail: GuardrailPlan) -> GuardrailRow:
 
 
 def _by_users(plan: Plan) -> UsersChart:
-    most = users_shown(plan.always_valid.users_per_variant)
+    most = users_shown(plan.always_valid.users)
     scale = Scale(0.0, most)
-    curve = draw(points_over_users(plan.baseline, plan.demands, most), plan.assumptions.mde, percent)
+    curve = draw(points_over_users(plan.baseline, plan.demands, plan.shares, most), plan.assumptions.mde, percent)
     return UsersChart(
         curve,
         [Tick(f"{users:,.0f}", scale.position_of(users)) for users in scale.ticks()],
-        scale.position_of(plan.fixed_horizon.users_per_variant),
-        scale.position_of(plan.always_valid.users_per_variant),
+        scale.position_of(plan.fixed_horizon.users),
+        scale.position_of(plan.always_valid.users),
     )
 
 
@@ -196,7 +194,7 @@ def draw_chart(panel: PlanPanel, kind: ChartKind) -> str | None:
     if chart is None:
         return None
     ends = _ends(chart) if isinstance(chart, DaysChart) else chart.ticks
-    by = "users in each variant" if isinstance(chart, UsersChart) else "day"
+    by = "users of all variants" if isinstance(chart, UsersChart) else "day"
     shared: dict[str, Any] = {"panel": panel, "chart": chart, "curve": chart.curve}
     return render_to_string("admin/experiments/plan.svg", {**shared, "ends": ends, "kind": kind, "by": by})
 

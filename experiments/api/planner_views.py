@@ -52,8 +52,8 @@ _Positive = Annotated[float, Meta(gt=0)]
 class PlannedSize(Answer):
     """How many users, and so how many days, it takes to find the effect with the required power."""
 
-    users_per_variant: Annotated[int, Meta(ge=2), described("The least number of users in each variant.")]
-    users: Annotated[int, Meta(ge=4), described("Users of all variants together, until the smallest has enough.")]
+    users_per_variant: Annotated[int, Meta(ge=2), described("The users of the smallest variant among them.")]
+    users: Annotated[int, Meta(ge=4), described("Users of all variants together.")]
     days: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         described(
@@ -66,6 +66,7 @@ class PlannedSize(Answer):
 class PlannerAssumptions(Answer):
     """The values that the plan is computed from: as sent, else from the metric's history, else the defaults."""
 
+    metric: Annotated[Key | None, described("The metric, in whose unit the values are; null if none was named.")]
     type: Annotated[str, one_of(BaselineKind)]
     baseline: Annotated[float, described("The mean of the control's users; for a rate, a share from 0 to 1.")]
     standard_deviation: Annotated[_Positive | None, described("The deviation between users; null for rates.")]
@@ -81,6 +82,13 @@ class PlannerAssumptions(Answer):
     ]
     smallest_share: Annotated[
         float, Meta(gt=0, le=0.5), described("The share of all users that the smallest variant gets.")
+    ]
+    is_planned: Annotated[
+        bool,
+        described(
+            "Whether the boundary of the always-valid test follows from the plan: for goals with a window, and if no "
+            "metric was named."
+        ),
     ]
     users_per_day: Annotated[_Positive | None, described("New users a day in all variants together; null if unknown.")]
     tuning_sample_size: Annotated[
@@ -180,6 +188,10 @@ class Plan(Answer):
 
     fixed_horizon: PlannedSize
     always_valid: PlannedSize
+    with_window: Annotated[
+        PlannedSize | None,
+        described("The size of the always-valid test if the metric had a window. Null if it has one."),
+    ]
     assumptions: PlannerAssumptions
     history: MetricHistory | None
     guardrails: Annotated[list[PlannedGuardrail], described("The guardrails of the given experiment.")]
@@ -240,7 +252,7 @@ class PlannerFilter(django_filters.FilterSet):
     tuningSampleSize = NumberFilter(
         _TUNING_SIZE,
         label="The number of users at which always-valid intervals are narrowest. Default: that of the experiment, if "
-        "it has started or has a plan or a tuning size. Otherwise the plan is tuned to its own users, in the control "
+        "it has started or was given one. Otherwise the plan is tuned to its own users, in the control "
         "and one treatment.",
     )
     varianceReduction = NumberFilter(
@@ -270,8 +282,8 @@ class PlannerViewSet(ApiViewSet):
         "has found the effect with the required power, and mostly earlier.\n\n"
         "With `metric` or `experiment`, values that you do not send are taken from past data. They come from the "
         "control of the newest experiment that measured the metric for at least 100 users there. Without such an "
-        "experiment, 10,000 users of the last 28 days are sampled. If the weights are unequal, the smallest variant "
-        "needs enough users, too.\n\n"
+        "experiment, 10,000 users of the last 28 days are sampled. If the weights are unequal, the sizes are those for "
+        "the treatment with the fewest users.\n\n"
         "With `experiment`, the answer also has `detectable` and `guardrails`. The first has the effects that the "
         "experiment can detect by each day. The second has the users that it takes to show each guardrail safe if "
         "there is no difference.",

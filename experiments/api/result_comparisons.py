@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
-from config.api.structs import Answer, Count, Share, described, one_of
+from config.api.structs import Answer, Count, Moment, Share, described, one_of
 from experiments.stats import types as stats
 
 _SINGLE_LOOK = ("chanceToBeatControl", "expectedLoss", "difference", "lift")
@@ -70,6 +70,10 @@ class EffectEstimate(Answer, kw_only=True):
         TestResult | UnsetType,
         described("With a fixed analysis, once it is read: the test of the one planned look, which decides."),
     ] = UNSET
+    today: Annotated[
+        float | UnsetType,
+        described("Today's estimate, where `estimate` and `alwaysValid` are those of `plannedReading`."),
+    ] = UNSET
     reason: Annotated[Reason | None, described("Why the other properties are null.")]
 
     @classmethod
@@ -78,7 +82,8 @@ class EffectEstimate(Answer, kw_only=True):
             return super().of(None, estimate=None, standard_error=None, always_valid=None, reason=source)
         is_fixed = others.pop("is_fixed", False)
         fixed = TestResult.of(source.fixed_horizon) if is_fixed else None
-        return super().of(source, fixed_horizon=fixed, reason=None, **others)
+        today = UNSET if source.today is None else source.today
+        return super().of(source, fixed_horizon=fixed, today=today, reason=None, **others)
 
 
 class SingleLook(Answer):
@@ -197,6 +202,25 @@ class ComparisonBasis(Answer, kw_only=True):
     control: ComparedControl
 
 
+class PlannedReading(Answer):
+    """The reading of a sequential analysis at its planned size, which goes on to count beside the figures of today.
+
+    There is a difference if either of them shows one, and the interval is what both contain.
+    """
+
+    as_of: Annotated[Moment, described("The second in which the last planned user became mature.")]
+    users: Annotated[Count, described("The users of the treatment and the control who counted then.")]
+    is_shown: Annotated[bool, described("Whether the estimates are those of this reading. `today` is beside them.")]
+    is_contradicted: Annotated[
+        bool,
+        described("Whether the interval of today has nothing in common with that of then, which then holds alone."),
+    ]
+
+    @classmethod
+    def of(cls, source: stats.Kept, **others: Any) -> Self:
+        return super().of(source, as_of=source.instant)
+
+
 class Comparison(Answer, kw_only=True):
     """A treatment compared with the control. All but `singleLook` comes from one test."""
 
@@ -229,6 +253,13 @@ class Comparison(Answer, kw_only=True):
             "that were added after the start, and where nothing can be tested."
         ),
     ]
+    planned_reading: Annotated[
+        PlannedReading | None,
+        described(
+            "Null before the planned size, and where no boundary follows from a plan: see the guide's page about "
+            "statistics."
+        ),
+    ]
     guardrail: Annotated[GuardrailFinding | None, described("Null for goals.")]
     cuped: CupedFigures | None
     before_exposure: Annotated[
@@ -252,6 +283,7 @@ class Comparison(Answer, kw_only=True):
             decided_by=None if source.label == "unread" else "fixedHorizon" if source.is_fixed else "alwaysValid",
             unadjusted_p_value=source.unadjusted_p,
             family_size=source.family,
+            planned_reading=source.kept and PlannedReading.of(source.kept),
             cuped=CupedFigures.of(source.cuped, lookback_days=lookback_days) if is_adjusted else None,
             before_exposure=before,
             reasons=[] if is_adjusted else [MissingFigure.of(source.cuped, field="cuped")],

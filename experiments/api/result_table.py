@@ -20,6 +20,7 @@ _OF_VARIANT = (
 _OF_BASIS = ("basis.phases", "basis.users", "basis.control.users", "basis.control.value")
 _OF_TEST = ("lower", "upper", "pValue")
 _OF_COMPARISON = ("label", "decidedBy", "unadjustedPValue", "familySize")
+_OF_READING = ("asOf", "users", "isShown", "isContradicted")
 _OF_GUARDRAIL = ("status", "margin.relative", "margin.absolute", "usersNeeded")
 
 
@@ -29,7 +30,7 @@ def _of_test(path: str) -> list[str]:
 
 def _of_estimate(path: str) -> list[str]:
     tests = [*_of_test(f"{path}.alwaysValid"), f"{path}.alwaysValid.level", *_of_test(f"{path}.fixedHorizon")]
-    return [f"{path}.estimate", f"{path}.standardError", *tests]
+    return [f"{path}.estimate", f"{path}.standardError", f"{path}.today", *tests]
 
 
 COLUMNS = (
@@ -45,6 +46,7 @@ COLUMNS = (
     *_of_estimate("difference"),
     *_of_estimate("lift"),
     *_OF_COMPARISON,
+    *(f"plannedReading.{name}" for name in _OF_READING),
     *(f"guardrail.{name}" for name in _OF_GUARDRAIL),
     *("cuped.theta", "cuped.varianceReduction", "cuped.lookbackDays"),
     *("raw.value", "raw.interval.lower", "raw.interval.upper"),

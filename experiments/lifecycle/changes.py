@@ -26,7 +26,7 @@ from experiments.lifecycle.groups import require_free
 from experiments.lifecycle.new_phase import check_segments
 from experiments.lifecycle.transitions import change_status, log_change, require_current, writing_experiment
 from experiments.metrics.definition import Definition, current_definitions, definitions_of, primary_of
-from experiments.models import WHOLE, Experiment, Status
+from experiments.models import WHOLE, AnalysisMethod, Experiment, Status
 from experiments.models.design_checks import check_design, check_salts
 from experiments.models.documents import KIND as KIND
 from experiments.models.documents import experiment_as_json as experiment_as_json
@@ -229,7 +229,7 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     if not Experiment.objects.filter(pk=experiment.pk, frozen_at=None).exists():
         message = "The results of the experiment are frozen, so no metric can be added."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-    if state.reading:
+    if experiment.analysis == AnalysisMethod.FIXED and state.reading:
         message = "The results of the experiment were read once, as planned, so no metric can be added."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
     state.watermark = ""

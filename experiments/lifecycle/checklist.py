@@ -22,9 +22,10 @@ from experiments.metrics.definition import Definition, definitions_of, never_rec
 from experiments.models import AnalysisMethod, Calibration, Experiment, Status
 from experiments.planner.calibration_outcomes import newest_calibrations
 from experiments.planner.history import history_of, pace_of, read_current_totals, variant_shares
-from experiments.planner.plan import Plan, plan
+from experiments.planner.plan import Plan, plan, plan_for
 from experiments.planner.question import Question
-from experiments.planner.sizes import GuardrailPlan, Size
+from experiments.planner.sizes import GuardrailPlan
+from experiments.planner.words import describe_days, describe_effect, describe_size
 from flags.changes.driven_rules import driving_experiment, own_rules
 from flags.models import Flag
 from flags.usage.previews import NoSample
@@ -90,7 +91,7 @@ def check_experiment(experiment: Experiment, now: datetime) -> list[Finding]:
         Check.PLANNED_SIZE: [_planned_size(experiment, definitions, now)],
         Check.MINIMUM_EFFECT: [check_minimum_effect(experiment, now)],
         Check.GUARDRAILS: check_guardrails(experiment, definitions, now),
-        Check.ANALYSIS: [check_analysis(experiment)],
+        Check.ANALYSIS: [check_analysis(experiment, definitions)],
         Check.SHORTEST_RUN: [check_shortest_run(experiment)],
         Check.LOOKBACK: [check_lookback(experiment, definitions, now)],
         Check.CALIBRATION: _calibrated(experiment, definitions),
@@ -248,7 +249,7 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], now
     if not pace:
         return Level.UNKNOWN, f"{planned:,} users are planned; the number of users a day is not known yet."
     days = ceil(planned / pace)
-    duration = f"{planned:,} users are planned, about {days:,} day{'' if days == 1 else 's'} at {pace:,.0f} a day"
+    duration = f"{planned:,} users are planned, about {describe_days(days)} at {pace:,.0f} a day"
     if days > MAX_DAYS:
         return Level.WARNING, f"{duration}: more than {MAX_DAYS}. Plan for a larger effect, or include more users."
     return Level.OK, f"{duration}."
@@ -302,11 +303,18 @@ def check_minimum_effect(experiment: Experiment, now: datetime) -> Result:
     answer = _plan(experiment, now)
     if answer is None:
         return Level.UNKNOWN, f"{about}. Past data do not say yet how many users it takes to find it."
-    needed = _deciding(experiment, answer).users
-    if needed > planned:
-        message = f"{about}, which takes about {needed:,} users to find, but {planned:,} are planned"
-        return Level.WARNING, f"{message}. Plan for more users, or for a larger effect."
-    return Level.OK, f"{about}, which takes about {needed:,} users to find; {planned:,} are planned."
+    size = plan_for(answer, experiment.analysis)
+    takes = f"{about}: {describe_effect(answer.assumptions)}, takes {describe_size(size)} to find"
+    if size.users > planned:
+        level, message = (
+            Level.WARNING,
+            f"{takes}, but {planned:,} are planned. Plan for more users, or a larger effect.",
+        )
+    else:
+        level, message = Level.OK, f"{takes}; {planned:,} are planned."
+    if answer.with_window is not None and experiment.analysis != AnalysisMethod.FIXED:
+        message = f"{message} With a window, it would take {describe_size(answer.with_window)}."
+    return level, message
 
 
 def check_guardrails(experiment: Experiment, definitions: Sequence[Definition], now: datetime) -> Iterator[Result]:
@@ -327,22 +335,27 @@ def _check_guardrail(experiment: Experiment, key: str, of_guardrail: GuardrailPl
     planned = experiment.planned_size
     if planned is None:
         return Level.UNKNOWN, f"{key}: without a planned size, nobody knows whether it can be shown safe."
-    if of_guardrail is None or of_guardrail.always_valid is None or of_guardrail.fixed_horizon is None:
+    if of_guardrail is None or of_guardrail.always_valid is None:
         return Level.UNKNOWN, f"{key}: past data do not say yet how many users it takes to show it safe."
-    is_fixed = experiment.analysis == AnalysisMethod.FIXED
-    needed = (of_guardrail.fixed_horizon if is_fixed else of_guardrail.always_valid).users
-    about = f"{key}: showing it safe within its margin takes about {needed:,} users"
-    if needed > planned:
+    size = of_guardrail.always_valid
+    about = f"{key}: showing it safe within its margin takes {describe_size(size)}"
+    if size.users > planned:
         message = f"{about}, but {planned:,} are planned. Plan for more users, or give it a wider margin"
         return Level.WARNING, f"{message}; no variant is recommended before."
     return Level.OK, f"{about}; {planned:,} are planned."
 
 
-def check_analysis(experiment: Experiment) -> Result:
-    if experiment.analysis == AnalysisMethod.FIXED:
-        message = f"The results decide once, when every variant has its part of the {experiment.planned_size:,} users"
-        return Level.OK, f"{message} that are planned."
-    return Level.OK, "The results are safe to read every day."
+def check_analysis(experiment: Experiment, definitions: Sequence[Definition]) -> Result:
+    """Check whether the users of a fixed analysis all have the same time."""
+    if experiment.analysis != AnalysisMethod.FIXED:
+        return Level.OK, "The results are safe to read every day."
+    message = f"The results decide once, when every variant has its part of the {experiment.planned_size:,} users"
+    message = f"{message} that are planned, and the shortest run is over."
+    goal = primary_of(definitions)
+    if goal is not None and not goal.counts_mature_users:
+        missing = f"{goal.key} has no window, so the last of them have hardly any time to convert"
+        return Level.WARNING, f"{message} {missing}: give it a window."
+    return Level.OK, message
 
 
 def check_shortest_run(experiment: Experiment) -> Result:
@@ -386,7 +399,3 @@ def _plan(experiment: Experiment, now: datetime, metric: str | None = None) -> P
         return plan(Question(experiment=experiment.key, mde=effect, metric=metric), experiment.environment, now)
     except ValidationFailed:
         return None
-
-
-def _deciding(experiment: Experiment, answer: Plan) -> Size:
-    return answer.fixed_horizon if experiment.analysis == AnalysisMethod.FIXED else answer.always_valid

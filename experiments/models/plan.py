@@ -77,11 +77,17 @@ def registered_plan(design: Mapping[str, Any]) -> Document:
 
 def remaining_run(experiment: Planned, now: datetime) -> timedelta:
     """Return the time until the shortest run is over, as of now or of the stop. It is 0 or less once it is over."""
-    if experiment.started_at is None:
+    end = end_of_shortest_run(experiment)
+    if end is None:
         return timedelta(days=experiment.minimum_days)
-    days = experiment.registration["minimumDays"] if experiment.registration else 0
-    until = now if experiment.stopped_at is None else min(now, experiment.stopped_at)
-    return experiment.started_at + timedelta(days=days) - until
+    return end - (now if experiment.stopped_at is None else min(now, experiment.stopped_at))
+
+
+def end_of_shortest_run(experiment: Planned) -> datetime | None:
+    """Return when the shortest run is over that the start registered; None for a draft."""
+    if experiment.started_at is None:
+        return None
+    return experiment.started_at + timedelta(days=(experiment.registration or {}).get("minimumDays", 0))
 
 
 # checks

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from experiments.models import Experiment, Status
 from experiments.planner.history import CurrentTotals, variant_shares
 from experiments.stats.charts import Scale, Tick
-from experiments.stats.planning import Baseline, Demands, detectable
+from experiments.stats.planning import Baseline, Demands, Shares, detectable
 
 DAYS_AHEAD = 28
 _DAY = timedelta(days=1)
@@ -46,16 +46,19 @@ def detectable_by_day(
     users_per_day: float | None,
     *,
     maturity_days: int = 0,
+    planned_size: int | None = None,
 ) -> list[DetectableDay]:
     """Return each day since the first exposure and, for a running experiment, the next four weeks.
 
-    Users count from `maturity_days` days after their exposure.
+    Users count from `maturity_days` days after their exposure. `planned_size` are the planned users of all variants.
     """
     past = _until_each_day(current, now)
     days = [*past, *_expected(current.experiment, past, users_per_day)]
     mature: list[Users] = [{}] * min(maturity_days, len(days)) + [users for _, users in days]
     return [
-        _detectable(current.experiment, day, users, counted, baseline, demands, is_forecast=index >= len(past))
+        _detectable(
+            current.experiment, day, users, counted, baseline, demands, planned_size, is_forecast=index >= len(past)
+        )
         for index, ((day, users), counted) in enumerate(zip(days, mature, strict=False))
     ]
 
@@ -104,12 +107,16 @@ def _detectable(
     mature: Users,
     baseline: Baseline,
     demands: Demands,
+    planned_size: int | None,
     *,
     is_forecast: bool,
 ) -> DetectableDay:
-    control, *others = experiment.variants
-    fewest = min((mature.get(treatment["key"], 0) for treatment in others if treatment["weight"]), default=0)
-    smallest = detectable(baseline, mature.get(control["key"], 0), fewest, demands)
+    control, *others = experiment.variant_keys
+    shares = variant_shares(experiment)
+    fewest = min((key for key in others if key in shares), key=lambda key: mature.get(key, 0), default=control)
+    planned = None if planned_size is None else planned_size * float(shares.get(control, 0) + shares.get(fewest, 0))
+    of_treatment = 0 if fewest == control else mature.get(fewest, 0)
+    smallest = detectable(baseline, mature.get(control, 0), of_treatment, demands, planned)
     return DetectableDay(
         day,
         round(sum(users.values())),
@@ -147,12 +154,15 @@ class Curve:
     ticks: Sequence[Tick]
 
 
-def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[Point]:
-    """Return points from few users per variant at the left edge to `most` at the right edge."""
+def points_over_users(baseline: Baseline, demands: Demands, shares: Shares, most: int) -> list[Point]:
+    """Return points from few users of all variants at the left edge to `most` at the right edge.
+
+    If the boundary follows from the plan, each point is a plan for so many users.
+    """
     points = []
     for step in range(1, _POINTS + 1):
         users = most * step / _POINTS
-        able = detectable(baseline, users, users, demands)
+        able = detectable(baseline, users * shares.control, users * shares.treatment, demands, users * shares.both)
         effects = (
             difference and difference / abs(baseline.mean) for difference in (able.fixed_horizon, able.always_valid)
         )
@@ -161,7 +171,7 @@ def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[P
 
 
 def users_shown(planned: int) -> int:
-    """Return the users per variant at the right edge of a curve: somewhat more than planned."""
+    """Return the users at the right edge of a curve: somewhat more than planned."""
     return round(_BEYOND * planned)
 
 

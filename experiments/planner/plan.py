@@ -13,7 +13,7 @@ from fractions import Fraction
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
 from experiments.metrics.definition import Definition, current_definitions, definitions_of, primary_of
-from experiments.models import Experiment
+from experiments.models import AnalysisMethod, Experiment
 from experiments.planner.forecast import DetectableDay, detectable_by_day
 from experiments.planner.history import (
     CurrentTotals,
@@ -42,10 +42,18 @@ from experiments.planner.sizes import (
     demands_of,
     maturity_days_of,
     plan_guardrails,
+    shares_of,
     size_of,
     tuning_size_for,
 )
-from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users, tuned_users
+from experiments.stats.planning import (
+    Baseline,
+    Demands,
+    Shares,
+    always_valid_users,
+    fixed_horizon_users,
+    tuned_users,
+)
 
 MIN_SHARE = Fraction(1, 10**6)
 POWER = 0.8
@@ -57,12 +65,15 @@ VARIANTS = 2
 class Plan:
     """The answer of the planner.
 
-    `history` is None if nothing is known of the metric. `guardrails` are those of the experiment in the question.
-    `detectable` is None unless that experiment has started.
+    `with_window` is the size of the always-valid test if the metric had a window; None if it has one. `history` is None
+    if nothing is known of the metric. `experiment` is the one in the question, and `guardrails` are its guardrails.
+    `detectable` is None unless it has started.
     """
 
     fixed_horizon: Size
     always_valid: Size
+    with_window: Size | None
+    experiment: Experiment | None
     assumptions: Assumptions
     history: History | None
     guardrails: Sequence[GuardrailPlan]
@@ -76,6 +87,15 @@ class Plan:
     def demands(self) -> Demands:
         return demands_of(self.assumptions)
 
+    @property
+    def shares(self) -> Shares:
+        return shares_of(self.assumptions)
+
+
+def plan_for(answer: Plan, analysis: str) -> Size:
+    """Return the size for a method of analysis."""
+    return answer.fixed_horizon if analysis == AnalysisMethod.FIXED else answer.always_valid
+
 
 def plan(question: Question, environment: Environment, now: datetime) -> Plan:
     """Answer a question. Raises ValidationFailed `invalid_parameter` with the names of the API's parameters."""
@@ -86,10 +106,10 @@ def plan(question: Question, environment: Environment, now: datetime) -> Plan:
     current = read_current_totals(experiment, now) if experiment else None
     history = history_of(definition, environment, now, current) if definition else None
     pace = pace_of(current, now) if current else None
-    assumptions, shares = _assume(question, experiment, definition, history, pace)
-    assumptions = _tuned(assumptions, shares)
+    assumptions = _tuned(_assume(question, experiment, definition, history, pace))
     return Plan(
         *_sizes(assumptions),
+        experiment,
         assumptions,
         history,
         [] if experiment is None else plan_guardrails(experiment, assumptions, environment, now, current),
@@ -144,10 +164,10 @@ def _assume(
     definition: Definition | None,
     history: History | None,
     pace: float | None,
-) -> tuple[Assumptions, Sequence[Fraction]]:
+) -> Assumptions:
     """Complete the question from the history, then from defaults. `pace` is the experiment's users a day.
 
-    Also return the shares of users by variant. The tuning size is 0 if it follows from the plan.
+    The tuning size is 0 if it follows from the plan.
     """
     kind = _kind(question, definition)
     baseline, deviation = question.baseline, question.standard_deviation
@@ -159,30 +179,47 @@ def _assume(
     assert baseline is not None  # noqa: S101 (checked)
     assert question.mde is not None  # noqa: S101 (checked)
     _refuse(check_effect(kind, baseline, question.mde))
-    shares = _shares(question, experiment or (history.experiment if history else None))
-    assumptions = Assumptions(
+    return Assumptions(
+        metric=None if definition is None else definition.key,
+        unit="of users" if kind is BaselineKind.RATE else definition.quantity.currency if definition else "",
         kind=kind,
         baseline=baseline,
         standard_deviation=deviation,
         mde=question.mde,
         power=question.power or POWER,
         alpha=question.alpha or ALPHA,
-        variants=len(shares),
-        smallest_share=min(shares),
+        shares=_shares(question, experiment or (history.experiment if history else None)),
+        is_planned=_is_planned(experiment, definition),
         users_per_day=question.users_per_day or pace,
         tuning_size=question.tuning_size or _registered_tuning_size(experiment),
         variance_reduction=_reduction(question, experiment, history),
         maturity_days=maturity_days_of(definition),
     )
-    return assumptions, shares
+
+
+def _is_planned(experiment: Experiment | None, definition: Definition | None) -> bool:
+    """Return whether the boundary follows from the plan: for goals with a window, and for a bare question.
+
+    A started experiment has one only if it registered a size.
+    """
+    is_goal = definition is None or (definition.is_registered_goal and definition.counts_mature_users)
+    has_begun = experiment is not None and experiment.started_at is not None
+    return is_goal and not (has_begun and planned_size_of(experiment) is None)
+
+
+def planned_size_of(experiment: Experiment | None) -> int | None:
+    """Return the size that the start registered."""
+    return None if experiment is None else (experiment.registration or {}).get("plannedSampleSize")
 
 
 def _registered_tuning_size(experiment: Experiment | None) -> int:
-    """Return the tuning size of an experiment that has decided it; else 0."""
+    """Return the tuning size that a start or a person has decided; else 0.
+
+    The planned size of a draft decides nothing yet: another size would come with another tuning.
+    """
     if experiment is None:
         return 0
-    is_decided = experiment.started_at or experiment.planned_size or experiment.given_tuning_size
-    return experiment.tuning_size if is_decided else 0
+    return experiment.tuning_size if experiment.started_at or experiment.given_tuning_size else 0
 
 
 def _reduction(question: Question, experiment: Experiment | None, history: History | None) -> float:
@@ -191,14 +228,15 @@ def _reduction(question: Question, experiment: Experiment | None, history: Histo
     return reduction_for(history, experiment) if history else 0.0
 
 
-def _tuned(assumptions: Assumptions, shares: Sequence[Fraction]) -> Assumptions:
+def _tuned(assumptions: Assumptions) -> Assumptions:
     """Tune a plan to its own users: those of the control and one treatment together."""
+    _check_size(assumptions)
     if assumptions.tuning_size:
         return assumptions
-    baseline, demands, difference = _terms(assumptions)
-    _check_size(fixed_horizon_users(baseline, difference, demands), assumptions)
-    users = tuned_users(baseline, difference, demands, lambda users: tuning_size_for(users, shares))
-    return replace(assumptions, tuning_size=tuning_size_for(users, shares))
+    users = tuned_users(
+        *_terms(assumptions), lambda users: tuning_size_for(users, assumptions.shares), shares_of(assumptions)
+    )
+    return replace(assumptions, tuning_size=tuning_size_for(users, assumptions.shares))
 
 
 def _shares(question: Question, like: Experiment | None) -> Sequence[Fraction]:
@@ -221,35 +259,45 @@ def _kind(question: Question, definition: Definition | None) -> BaselineKind:
     return kind
 
 
-def _terms(assumptions: Assumptions) -> tuple[Baseline, Demands, float]:
-    """Return the input of the formulas: the baseline, the demands, and the difference of the means to find."""
-    return baseline_of(assumptions), demands_of(assumptions), assumptions.baseline * assumptions.mde
+def _terms(assumptions: Assumptions) -> tuple[Baseline, float, Demands]:
+    """Return the input of the formulas: the baseline, the difference of the means to find, and the demands."""
+    return baseline_of(assumptions), assumptions.baseline * assumptions.mde, demands_of(assumptions)
 
 
-def _sizes(assumptions: Assumptions) -> tuple[Size, Size]:
-    baseline, demands, difference = _terms(assumptions)
-    fixed = fixed_horizon_users(baseline, difference, demands)
-    _check_size(fixed, assumptions)
-    always_valid = always_valid_users(baseline, difference, demands)
-    days = assumptions.maturity_days
-    return size_of(fixed, assumptions, days), size_of(always_valid, assumptions, days)
+def _sizes(assumptions: Assumptions) -> tuple[Size, Size, Size | None]:
+    baseline, difference, demands = _terms(assumptions)
+    shares, days = shares_of(assumptions), assumptions.maturity_days
+    fixed, always_valid = (
+        size_of(users_of(baseline, difference, demands, shares), assumptions, days)
+        for users_of in (fixed_horizon_users, always_valid_users)
+    )
+    if assumptions.is_planned:
+        return fixed, always_valid, None
+    planned = always_valid_users(baseline, difference, replace(demands, is_planned=True), shares)
+    return fixed, always_valid, size_of(planned, assumptions, days)
 
 
-def _check_size(fixed: int, assumptions: Assumptions) -> None:
+def _check_size(assumptions: Assumptions) -> None:
     """Refuse a plan that no experiment could carry out.
 
     An always-valid test needs less than a hundred times the users of a single look, so this bounds its search too.
     """
-    if fixed > MAX_USERS:
-        message = f"Would need more than {MAX_USERS:,} users per variant; send a larger effect."
-        _refuse([Detail("mde", DetailCode.OUT_OF_RANGE, message)])
     if assumptions.smallest_share < MIN_SHARE:
         message = "Is required, because one variant would get almost no users by its weight; send 2 for equal shares."
         _refuse([Detail("variants", DetailCode.REQUIRED, message)])
+    if fixed_horizon_users(*_terms(assumptions), shares_of(assumptions)) > MAX_USERS:
+        message = f"Would need more than {MAX_USERS:,} users; send a larger effect."
+        _refuse([Detail("mde", DetailCode.OUT_OF_RANGE, message)])
 
 
 def _detectable(current: CurrentTotals, assumptions: Assumptions, now: datetime) -> list[DetectableDay]:
-    baseline, demands, _ = _terms(assumptions)
+    baseline, _, demands = _terms(assumptions)
     return detectable_by_day(
-        current, baseline, demands, now, assumptions.users_per_day, maturity_days=assumptions.maturity_days
+        current,
+        baseline,
+        demands,
+        now,
+        assumptions.users_per_day,
+        maturity_days=assumptions.maturity_days,
+        planned_size=planned_size_of(current.experiment),
     )

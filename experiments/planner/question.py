@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -54,22 +54,34 @@ class Question:
 class Assumptions:
     """The values that a plan is computed from. Without `users_per_day` it has no days.
 
-    `variants` counts variants with users, and `smallest_share` is the share of users of the smallest one.
-    `maturity_days` is the time until the windows of the last users are over.
+    `metric` is the key of the metric, if the question names one or its experiment does, and `unit` that of its values.
+    `shares` are the shares of
+    users of the variants with users, the control's first. `is_planned` says that the boundary of the always-valid test
+    follows from the plan. `maturity_days` is the time until the windows of the last users are over.
     """
 
+    metric: str | None
+    unit: str
     kind: BaselineKind
     baseline: float
     standard_deviation: float | None
     mde: float
     power: float
     alpha: float
-    variants: int
-    smallest_share: Fraction
+    shares: Sequence[Fraction]
+    is_planned: bool
     users_per_day: float | None
     tuning_size: int
     variance_reduction: float
     maturity_days: int
+
+    @property
+    def variants(self) -> int:
+        return len(self.shares)
+
+    @property
+    def smallest_share(self) -> Fraction:
+        return min(self.shares)
 
     @property
     def are_alike(self) -> bool:

@@ -1,4 +1,4 @@
-"""The sizes of a plan and of its guardrails: users per variant, users of all variants, and days."""
+"""The sizes of a plan and of its guardrails: users of all variants and of the smallest one, and days."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from experiments.planner.question import Assumptions
 from experiments.stats.planning import (
     Baseline,
     Demands,
+    Shares,
     Tolerance,
     always_valid_users_to_be_safe,
     fixed_horizon_users_to_be_safe,
@@ -27,7 +28,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The users until each variant has enough.
+    """The users of all variants, and those of the smallest one.
 
     `days` ends when the windows of the last users are over. It is None if the number of users a day is not known.
     """
@@ -37,10 +38,9 @@ class Size:
     days: int | None
 
 
-def size_of(users_per_variant: int, assumptions: Assumptions, maturity_days: int) -> Size:
-    users = ceil(users_per_variant / assumptions.smallest_share)
+def size_of(users: int, assumptions: Assumptions, maturity_days: int) -> Size:
     days = ceil(users / assumptions.users_per_day) + maturity_days if assumptions.users_per_day else None
-    return Size(users_per_variant, users, days)
+    return Size(ceil(users * assumptions.smallest_share), users, days)
 
 
 def maturity_days_of(definition: Definition | None) -> int:
@@ -49,13 +49,16 @@ def maturity_days_of(definition: Definition | None) -> int:
     return 0 if span is None else ceil(span / _DAY)
 
 
-def tuning_size_for(users_per_variant: int, shares: Sequence[Fraction]) -> int:
-    """Return the tuning size of an experiment with this many users in its smallest variant. The control's share comes
-    first.
-    """
-    planned = ceil(users_per_variant / min(shares))
+def tuning_size_for(users: int, shares: Sequence[Fraction]) -> int:
+    """Return the tuning size of an experiment with this many planned users. The control's share comes first."""
     variants = [{"weight": share} for share in shares]
-    return tuning_size_of({"given_tuning_size": None, "planned_size": planned, "variants": variants})
+    return tuning_size_of({"given_tuning_size": None, "planned_size": users, "variants": variants})
+
+
+def shares_of(assumptions: Assumptions) -> Shares:
+    """Return the shares of the control and of the smallest treatment, which needs the most users."""
+    control, *treatments = map(float, assumptions.shares)
+    return Shares(min(treatments), control)
 
 
 def baseline_of(assumptions: Assumptions) -> Baseline:
@@ -68,11 +71,12 @@ def demands_of(assumptions: Assumptions) -> Demands:
         power=assumptions.power,
         treatments=assumptions.variants - 1,
         tuning_size=assumptions.tuning_size,
+        is_planned=assumptions.is_planned,
     )
 
 
 MAX_USERS = 10**12
-"""No experiment could have more users per variant."""
+"""No experiment could have more users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ def _plan(
     reduction = reduction_for(history, experiment)
     plan = GuardrailPlan(definition, Baseline(history.baseline, history.standard_deviation, reduction))
     assert plan.baseline is not None  # noqa: S101 (set above)
-    arguments = plan.baseline, plan.tolerance, demands_of(assumptions), float(assumptions.smallest_share)
+    arguments = plan.baseline, plan.tolerance, demands_of(assumptions), shares_of(assumptions)
     fixed = fixed_horizon_users_to_be_safe(*arguments)
     if fixed > MAX_USERS:
         return plan

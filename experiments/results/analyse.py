@@ -132,7 +132,7 @@ def analyse_experiment(
 
 def _analyse(study: Study, reading: Reading) -> tuple[Study, Analysis]:
     # The one reading of a fixed analysis counts mature users, whatever was asked for.
-    study = replace(study, maturity=reading.maturity, is_read=reading.read_at is not None)
+    study = replace(study, maturity=reading.maturity, is_read=reading.read_at is not None, kept=reading.kept)
     return study, study.analyse(reading.counting, reading.quantiles)
 
 

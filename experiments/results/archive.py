@@ -33,6 +33,7 @@ from experiments.results.classification import AssignmentAudit
 from experiments.results.explain import explain, explain_all
 from experiments.results.fixed_reading import FOR_LATE_EVENTS, FixedReading, fixed_reading
 from experiments.results.maturity import Maturity
+from experiments.results.planned_reading import planned_readings
 from experiments.results.quantiles import QuantileReader, has_quantiles
 from experiments.results.refresh import bring_series_up_to_date, bring_up_to_date, refresh_locked
 from experiments.results.sums import Caps, ExactSums, MetricSums, exact_sums, read_caps
@@ -58,6 +59,7 @@ def refresh_results(now: datetime) -> str:
             frozen.append(experiment)
         else:
             bring_up_to_date(experiment, now)
+            planned_readings(experiment, now)
             refreshed.append(experiment)
 
     do_each(Experiment.objects.measured_by_events().order_by("pk"), refresh)
@@ -80,6 +82,9 @@ def freeze(experiment: Experiment, now: datetime) -> None:
     are not deleted.
     """
     prepare_freeze(experiment, now)
+    if experiment.frozen_at is None:
+        bring_up_to_date(experiment, now)
+        planned_readings(experiment, now)
     with transaction.atomic():
         [state] = lock_results([experiment.pk])
         refresh_for_the_last_time(state, now)

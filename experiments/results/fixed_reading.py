@@ -1,4 +1,7 @@
-"""The one reading of a fixed analysis: the sums as of the instant at which every variant had its planned users."""
+"""The one reading of a fixed analysis: the sums as of the instant at which every variant had its planned users.
+
+It is not before the shortest run is over, because without a window the last planned users would hardly have had time.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from experiments.metrics.definition import Definition, definitions_of, primary_o
 from experiments.models import EXPOSURE, AnalysisMethod, Experiment, Exposure, ResultState
 from experiments.models.locks import lock_results
 from experiments.models.phases import group_by_split
+from experiments.models.plan import end_of_shortest_run
 from experiments.results.caps import find_by_rank, find_cap
 from experiments.results.changed_users import has_changes
 from experiments.results.expressions import Microseconds
@@ -88,7 +92,7 @@ def fixed_reading(experiment: Experiment, now: datetime) -> FixedReading | None:
     stops before the instant has no reading, even if the stop was dated back after the reading.
     """
     stored = ResultState.objects.filter(experiment=experiment).values_list("reading", flat=True).first()
-    is_due = _is_due(stored, experiment, now) if stored else find_instant(experiment, now) is not None
+    is_due = is_due_again(stored, experiment, now) if stored else find_instant(experiment, now) is not None
     if not is_due or not Experiment.objects.measured_by_events().filter(pk=experiment.pk).exists():
         return _in_force(stored, experiment)
     # One pass over the events takes a while, so it comes before the lock.
@@ -98,14 +102,19 @@ def fixed_reading(experiment: Experiment, now: datetime) -> FixedReading | None:
 
 
 def forget_open_reading(state: ResultState) -> None:
-    """Delete a reading that late events can still change, because the data of a user go. The next reader computes it.
+    """Delete what late events can still change, because the data of a user go. The next reader computes it again.
 
     The caller holds the lock of the state.
     """
-    ResultState.objects.filter(pk=state.pk, reading__openUntil__isnull=False).update(reading=None)
+    rows = ResultState.objects.filter(pk=state.pk)
+    rows.filter(reading__openUntil__isnull=False).update(reading=None)
+    stored = rows.filter(reading__planned__isnull=False).values_list("reading", flat=True).first()
+    if stored:
+        final = [entry for entry in stored["planned"] if "openUntil" not in entry]
+        rows.update(reading={"planned": final})
 
 
-def _is_due(stored: Document, experiment: Experiment, now: datetime) -> bool:
+def is_due_again(stored: Document, experiment: Experiment, now: datetime) -> bool:
     """Return whether a stored reading is to be computed again."""
     if "openUntil" not in stored:
         return False
@@ -116,7 +125,7 @@ def _is_due(stored: Document, experiment: Experiment, now: datetime) -> bool:
 
 
 def _in_force(stored: Document | None, experiment: Experiment) -> FixedReading | None:
-    reading = _parse(stored) if stored else None
+    reading = parse_reading(stored) if stored else None
     is_void = reading and experiment.stopped_at is not None and reading.instant > experiment.stopped_at
     return None if is_void else reading
 
@@ -131,7 +140,7 @@ def _compute(experiment: Experiment, now: datetime) -> tuple[FixedReading, str] 
     with planned(**IN_ONE_PASS):
         caps = find_caps(stopped)
         sums, changes = sums_until_stop(stopped, caps), compute_changes(stopped, caps)
-    return FixedReading(instant, sums, _quantiles_as_of(experiment, instant), caps, changes), watermark
+    return FixedReading(instant, sums, quantiles_as_of(experiment, instant), caps, changes), watermark
 
 
 def _store(
@@ -151,7 +160,7 @@ def _store(
             if computed is not None:
                 reading, watermark = computed
                 until = parse_timestamp(replaced["openUntil"]) if replaced else now + FOR_LATE_EVENTS
-                stored = _as_json(replace(reading, open_until=until if now < until else None), watermark)
+                stored = reading_as_json(replace(reading, open_until=until if now < until else None), watermark)
                 ResultState.objects.filter(pk=state.pk).update(reading=stored)
         return _in_force(stored, current)
 
@@ -195,7 +204,8 @@ def _count_users(exposed: QuerySet[Exposure, Any]) -> Mapping[int, Mapping[str, 
     return counts
 
 
-def _quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[frozenset[int], Quantiles]:
+def quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[frozenset[int], Quantiles]:
+    """Return the quantiles over the phases of each split, and over each phase alone, as of an instant."""
     stopped = as_if_stopped(experiment, instant)
     starts = [parse_timestamp(phase["startedAt"]) for phase in experiment.phases]
     begun = [number for number, start in enumerate(starts, start=1) if start <= instant]
@@ -206,7 +216,8 @@ def _quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[froze
 def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
     """Return the instant at which every variant had its planned number of users who are mature for the primary metric.
 
-    None where there is no fixed plan, or where `now` or the stop comes first. The sums must be up to date.
+    It is the end of the shortest run, if that is later. None where there is no fixed plan, or where `now` or the stop
+    comes first. The sums must be up to date.
     """
     primary = primary_of(definitions_of(experiment))
     planned_users = planned_by_variant(experiment)
@@ -214,8 +225,11 @@ def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
         return None
     instants = [_nth_mature(experiment, primary, variant, number) for variant, number in planned_users.items()]
     reached = [instant for instant in instants if instant is not None]
+    if len(reached) < len(instants):
+        return None
+    instant = max(filter(None, (*reached, end_of_shortest_run(experiment))))
     end = now if experiment.stopped_at is None else min(now, experiment.stopped_at)
-    return max(reached) if len(reached) == len(instants) and max(reached) <= end else None
+    return instant if instant <= end else None
 
 
 def _has_enough_users(experiment: Experiment, planned_users: Mapping[str, int]) -> bool:
@@ -254,7 +268,7 @@ def _nth_exposure(exposures: QuerySet[Exposure], number: int) -> datetime | None
 # as JSON
 
 
-def _as_json(reading: FixedReading, watermark: str) -> Document:
+def reading_as_json(reading: FixedReading, watermark: str) -> Document:
     is_open = {"openUntil": format_timestamp(reading.open_until), "watermark": watermark} if reading.open_until else {}
     return {
         **is_open,
@@ -287,7 +301,7 @@ def _label(label: int | timedelta) -> Mapping[str, int]:
     return {"seconds": label // _SECOND} if isinstance(label, timedelta) else {"metric": label}
 
 
-def _parse(document: Mapping[str, Any]) -> FixedReading:
+def parse_reading(document: Mapping[str, Any]) -> FixedReading:
     by_phase: dict[int, dict[int, dict[str, ExactSums]]] = {}
     for row in document["sums"]:
         phase, number, variant = (row[name] for name in ("phase", "metric", "variant"))

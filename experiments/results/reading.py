@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 from config.database.transactions import read_consistently
@@ -23,10 +23,11 @@ from experiments.results.classification import NO_EXPOSURES, AssignmentAudit
 from experiments.results.figures import Facts, SlicePart, Steps, WaitingUsers
 from experiments.results.fixed_reading import FixedReading, fixed_reading
 from experiments.results.maturity import MatureSums, read_mature
+from experiments.results.planned_reading import PlannedReading, planned_readings
 from experiments.results.quantiles import QuantileReader
 from experiments.results.refresh import bring_series_up_to_date, bring_up_to_date
 from experiments.results.series import read_series
-from experiments.results.study import ByPhase, SplitQuantiles, Study
+from experiments.results.study import ByPhase, KeptUsers, SplitQuantiles, Study
 from experiments.results.sums import Caps, ExactSums, MetricSums, SumsAsOf, read_caps, read_phases, step_number
 from experiments.results.types import Maturity, Waiting
 from experiments.results.user_groups import NOBODY, Counted, UserGroup, pool_groups, pooled
@@ -53,7 +54,8 @@ class Reading:
     `exposed` has all exposed users. `counting` has those who count: mature ones or all, as was asked for. Once a fixed
     analysis is read, everything but `exposed`, the events of unknown variants, the doubted reports and the audit is as
     of the reading, at `read_at`; until `open_until`, late data still change it. The slices are as of `slices_as_of`: of
-    the reading, or of the end where its events may be gone.
+    the reading, or of the end where its events may be gone. `kept` are the readings at the planned size of a sequential
+    analysis, by the index of the metric and treatment.
 
     If each part were read at its own moment, a series would not end with the totals, and slices would not add up.
     """
@@ -71,6 +73,7 @@ class Reading:
     ages: Sequence[tuple[int, ByPhase]] = ()
     slices: Sequence[SlicePart] = ()
     slices_as_of: datetime | None = None
+    kept: Mapping[tuple[int, str], KeptUsers] = field(default_factory=dict)
     assignment_audit: tuple[int, AssignmentAudit] | tuple[None, None] = (None, None)
 
 
@@ -85,6 +88,7 @@ def read_results(study: Study, now: datetime, request: Request) -> Reading:
     if is_draft(experiment):
         return _of_draft(study, request)
     fixed = fixed_reading(experiment, now) if study.design.plan.analysis == "fixed" else None
+    planned = planned_readings(experiment, now) if study.is_as_planned else ()
     if fixed is None and request.has_days:
         bring_series_up_to_date(experiment, now)
     with read_consistently():
@@ -94,6 +98,7 @@ def read_results(study: Study, now: datetime, request: Request) -> Reading:
             reading,
             events_of_unknown_variants=read_unknown_variants(experiment),
             doubted_reports=read_doubted_reports(experiment),
+            kept=_kept(study, planned),
             assignment_audit=read_assignment_audit(experiment) if request.has_assignment_audit else (None, None),
         )
     quantiles.store()
@@ -141,6 +146,18 @@ def _as_read(study: Study, now: datetime, request: Request, fixed: FixedReading)
         slices=_read_slices(study, request, slices),
         slices_as_of=slices_as_of,
     )
+
+
+def _kept(study: Study, readings: Iterable[PlannedReading]) -> Mapping[tuple[int, str], KeptUsers]:
+    """Return the users of each reading at the planned size, for the goals that it is about."""
+    kept = {}
+    for planned in readings:
+        reading = planned.reading
+        quantiles = [reading.quantiles_over(numbers) for numbers in study.splits]
+        users = KeptUsers(reading.instant, _as_of(study, reading.sums), quantiles)
+        of_span = (index for index, definition in enumerate(study.definitions) if definition.span == planned.span)
+        kept.update({(index, planned.variant): users for index in of_span})
+    return kept
 
 
 def _of_draft(study: Study, request: Request) -> Reading:

@@ -6,14 +6,14 @@ Only functions import the statistics, because NumPy and SciPy take some 40 MB in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from experiments.metrics.definition import Definition, primary_of
 from experiments.models import Experiment, Status
-from experiments.models.phases import group_by_split
+from experiments.models.phases import chosen, group_by_split
 from experiments.results.quantiles import Quantiles
 from experiments.results.types import Maturity
 from experiments.results.user_groups import EMPTY, Counted, UserGroup, pooled
@@ -23,6 +23,7 @@ from experiments.stats.types import (
     Design,
     FlagOff,
     Inputs,
+    KeptReading,
     Kind,
     Margin,
     Measure,
@@ -50,6 +51,15 @@ SplitQuantiles = Sequence[Quantiles]
 """The quantiles over the phases of each split, in the order of `Study.splits`; empty where they are not known."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptUsers:
+    """The users who count for a metric as of a moment. The quantiles are those over the phases of each split."""
+
+    instant: datetime
+    by_phase: ByPhase
+    quantiles: SplitQuantiles
+
+
 @dataclass(frozen=True)
 class Study:
     """The design of one analysis. `metric_indexes` selects the metrics whose figures are returned.
@@ -58,7 +68,7 @@ class Study:
     numbers of the covered phases, the newest last. `remaining` is the time until the shortest run is over.
     `is_being_stopped` asks for the verdict of an experiment as it was before this transaction stopped it. `is_read`
     says that the figures are those of the one reading of a fixed analysis. `flag_off` says since when the driven flag
-    is off, if it is.
+    is off, if it is. `kept` are the readings at the planned size, by the index of the metric and treatment.
     """
 
     experiment: Experiment
@@ -72,6 +82,7 @@ class Study:
     is_being_stopped: bool = False
     is_read: bool = False
     flag_off: FlagOff | None = None
+    kept: Mapping[tuple[int, str], KeptUsers] = field(default_factory=dict)
 
     @property
     def primary(self) -> Definition | None:
@@ -80,10 +91,10 @@ class Study:
     @property
     def variants(self) -> Sequence[Weight]:
         """The variants with the weights of the newest covered phase."""
-        return self.variants_of(self.phases[-1]) if self.phases else _weights(self.experiment.variants)
+        return self.variants_of(self.phases[-1]) if self.phases else weights_of(self.experiment.variants)
 
     def variants_of(self, phase: int) -> Sequence[Weight]:
-        return _weights(self.experiment.phases[phase - 1]["variants"])
+        return weights_of(self.experiment.phases[phase - 1]["variants"])
 
     def ratio_of(self, phase: int, users: Mapping[str, int]) -> SampleRatio | Reason:
         """Return the test of whether the users of a phase are split by its weights."""
@@ -99,11 +110,19 @@ class Study:
             is_running=self.is_being_stopped or self.experiment.status == Status.RUNNING,
             tuning_size=self.experiment.tuning_size,
             correction=self.correction,
-            plan=plan_of(self.experiment, self.remaining, is_read=self.is_read),
+            plan=replace(
+                plan_of(self.experiment, self.remaining, is_read=self.is_read), sets_boundary=self.is_as_planned
+            ),
             is_adjusted=lookback_days_of(self.experiment) > 0,
             # The verdict of the one reading stays, whatever happens to the flag afterwards.
             flag_off=None if self.is_read else self.flag_off,
         )
+
+    @property
+    def is_as_planned(self) -> bool:
+        """Whether all users are compared with the first variant, as the plan is about."""
+        all_phases = chosen(self.experiment.phases, None)
+        return self.control == self.experiment.variant_keys[0] and [*self.phases] == all_phases
 
     @cached_property
     def splits(self) -> Sequence[Sequence[int]]:
@@ -140,7 +159,12 @@ class Study:
             users=whole.users,
             in_several_variants=whole.several,
             splits=[Split(self.variants_of(phase), by_phase.get(phase, EMPTY).users) for phase in self.phases],
+            kept={key: self._kept(key[0], users) for key, users in self.kept.items()},
         )
+
+    def _kept(self, metric_index: int, users: KeptUsers) -> KeptReading:
+        strata = self._strata(users.by_phase, users.quantiles)
+        return KeptReading(users.instant, [replace(stratum, sums=[stratum.sums[metric_index]]) for stratum in strata])
 
     def _measure(self, metric_index: int, whole: UserGroup) -> Measure:
         definition = self.definitions[metric_index]
@@ -183,7 +207,7 @@ def plan_of(experiment: Experiment, remaining: timedelta = timedelta(0), *, is_r
         minimum_effect=registered.get("minimumEffect"),
         analysis=registered.get("analysis", "sequential"),
         remaining=remaining,
-        variants=_weights(experiment.phases[0]["variants"]) if experiment.phases else (),
+        variants=weights_of(experiment.phases[0]["variants"]) if experiment.phases else (),
         is_read=is_read,
     )
 
@@ -222,5 +246,6 @@ def _margin_of(definition: Definition) -> Margin | None:
     return Margin(definition.relative_margin, definition.margin_absolute)
 
 
-def _weights(variants: Iterable[Mapping[str, Any]]) -> Sequence[Weight]:
+def weights_of(variants: Iterable[Mapping[str, Any]]) -> Sequence[Weight]:
+    """Return the weights of variants as JSON."""
     return [Weight(variant["key"], variant["weight"]) for variant in variants]

@@ -5,17 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 
 from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
+from experiments.stats.boundaries import Boundary, Planned
 from experiments.stats.cuped import DIFFERENT_BEFORE, NOT_REGISTERED
 from experiments.stats.effects import Contrast, Levels
 from experiments.stats.findings import is_suspicious
 from experiments.stats.outcomes import Analysis, MeasureAnalysis
-from experiments.stats.plans import is_fixed_reading, is_unread, primary_index, weighted_keys
+from experiments.stats.plans import (
+    PlannedPair,
+    is_fixed_reading,
+    is_unread,
+    planned_pair,
+    primary_index,
+    weighted_keys,
+)
 from experiments.stats.samples import OUT_OF_RANGE, Sample
 from experiments.stats.shortages import MIN_USERS, find_shortages
-from experiments.stats.strata import NOBODY, Arms, ComparisonGroup, group_variants
+from experiments.stats.strata import NOBODY, Arms, ComparisonGroup, group_variants, share_of_plan
 from experiments.stats.types import (
     Basis,
     Comparison,
@@ -24,6 +33,7 @@ from experiments.stats.types import (
     Estimate,
     Inputs,
     Interval,
+    Kept,
     Label,
     Measure,
     Quantile,
@@ -62,9 +72,13 @@ def _are_distinct(inputs: Inputs, first: str, second: str) -> bool:
     """Return whether the first goal shows a difference between two treatments, at the level of a single test."""
     primary = primary_index(inputs)
     assert primary is not None  # noqa: S101 (there is a winner)
-    design = replace(inputs.design, control=second)
+    design = _without_boundary(replace(inputs.design, control=second))
     contrast = _compare(replace(inputs, design=design), primary, is_fixed=False).variants[first].contrast
     return isinstance(contrast, Contrast) and contrast.always_valid_p < design.alpha
+
+
+def _without_boundary(design: Design) -> Design:
+    return replace(design, plan=replace(design.plan, sets_boundary=False))
 
 
 def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
@@ -96,8 +110,10 @@ def _unlabelled(variant: VariantEstimate) -> VariantEstimate:
 def analyse_parts(parts: Sequence[Inputs]) -> Sequence[Sequence[MeasureAnalysis]]:
     """Analyse parts of the users, such as those with one value of an attribute.
 
-    All parts have the same design and measures. The tests are always-valid, and corrected over all parts together.
+    All parts have the same design and measures. The tests are always-valid, and corrected over all parts together. The
+    plan is about all users, so it sets no boundary for their parts.
     """
+    parts = [replace(part, design=_without_boundary(part.design)) for part in parts]
     compared = [[_compare(part, index, is_fixed=False) for index in range(len(part.measures))] for part in parts]
     if not compared:
         return []
@@ -130,11 +146,29 @@ def uncorrected_effects(
 
 
 @dataclass(frozen=True, slots=True)
+class _KeptLook:
+    """The look at the planned size of a variant and the control, which is in the past."""
+
+    instant: datetime
+    group: ComparisonGroup
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """The boundary of today's always-valid test, by default that of the mixture, and the kept look if there is one."""
+
+    boundary: Boundary | None = None
+    kept: _KeptLook | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Sides:
-    """A variant and the control: the group in which they are compared, their contrast, and what they lack for it."""
+    """A variant and the control: the group in which they are compared, how, their contrast, and what they lack."""
 
     group: ComparisonGroup
     arms: Arms
+    looks: _Looks
     contrast: Contrast | Reason
     shortages: Sequence[Reason] = ()
 
@@ -183,7 +217,7 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
         measure,
         design,
         is_fixed and not measure.is_guardrail,
-        variants={key: _sides(groups[key], key, measure, design, phases, is_adjusted=is_adjusted) for key in keys},
+        variants={key: _sides(inputs, index, groups[key], key, phases, is_adjusted=is_adjusted) for key in keys},
         users={key: sum(stratum.get(key, NOBODY).n for stratum in strata) for key in keys},
         phases=phases,
         left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
@@ -205,25 +239,66 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
 
 
 def _sides(
+    inputs: Inputs,
+    index: int,
     group: ComparisonGroup,
     key: str,
-    measure: Measure,
-    design: Design,
     phases: Sequence[Sequence[int]],
     *,
     is_adjusted: bool,
 ) -> _Sides:
+    measure, looks = inputs.measures[index], _looks(inputs, index, group, key)
     arms = (group.strata.adjusted if is_adjusted else None) or group.strata.raw
-    shortages = _find_shortages(group, key, measure, design, phases)
-    return _Sides(group, arms, _contrast(arms, key, measure, design), shortages)
+    shortages = _find_shortages(group, key, measure, inputs.design, phases)
+    contrast = _contrast_of_looks(looks, arms, key, measure, inputs.design)
+    return _Sides(group, arms, looks, contrast, shortages)
 
 
-def _contrast(arms: Arms, key: str, measure: Measure, design: Design) -> Contrast | Reason:
+def _looks(inputs: Inputs, index: int, group: ComparisonGroup, key: str) -> _Looks:
+    """Return the boundaries that the plan sets for a comparison, if it sets any."""
+    design, measure = inputs.design, inputs.measures[index]
+    pair = None if key == design.control else planned_pair(design, measure, key)
+    share = pair and share_of_plan(pair, group, inputs.strata, (key, design.control))
+    if pair is None or not share:
+        return _Looks()
+    boundary = _boundary(pair, group, (key, design.control), share if share <= 1 else None, design)
+    reading = inputs.kept.get((index, key)) if share > 1 else None
+    if reading is None:
+        return _Looks(boundary)
+    sums = [stratum.sums[0] for stratum in reading.strata]
+    treatments = [variant.key for variant in design.variants if variant.key != design.control]
+    then = group_variants(measure, sums, design.control, treatments)[key]
+    of_then = share_of_plan(pair, then, reading.strata, (key, design.control))
+    if not of_then or find_shortages(measure, then.strata.strata, (key, design.control), where=""):
+        return _Looks(boundary)
+    kept = _boundary(pair, then, (key, design.control), min(of_then, 1.0), design)
+    return _Looks(boundary, _KeptLook(reading.instant, then, kept))
+
+
+def _boundary(
+    pair: PlannedPair, group: ComparisonGroup, keys: tuple[str, str], share: float | None, design: Design
+) -> Boundary:
+    return Planned.at(share, sum(map(group.users, keys)), pair.users, design.alpha)
+
+
+def _contrast_of_looks(looks: _Looks, arms: Arms, key: str, measure: Measure, design: Design) -> Contrast | Reason:
+    today = _contrast(arms, key, measure, design, looks.boundary)
+    if looks.kept is None or isinstance(today, Reason):
+        return today
+    strata = looks.kept.group.strata
+    of_then = (strata.adjusted if arms.is_adjusted else None) or strata.raw
+    then = _contrast(of_then, key, measure, design, looks.kept.boundary)
+    return today if isinstance(then, Reason) else effects.with_kept(today, then, design.alpha)
+
+
+def _contrast(
+    arms: Arms, key: str, measure: Measure, design: Design, boundary: Boundary | None = None
+) -> Contrast | Reason:
     pair = arms.pair(key, design.control, is_non_negative=_is_non_negative(measure))
     treatment, control = arms.of(key), arms.of(design.control)
     if isinstance(pair, Reason) or isinstance(treatment, Reason) or isinstance(control, Reason):
         return pair if isinstance(pair, Reason) else arms.missing
-    return effects.contrast(pair, treatment, control, design, arms.shared)
+    return effects.contrast(pair, treatment, control, design, arms.shared, boundary)
 
 
 def _is_non_negative(measure: Measure) -> bool:
@@ -290,7 +365,7 @@ def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, 
     raw_arms = sides.group.strata.raw
     if sides.arms is raw_arms:
         return _variant(compared, sides.arms, key, users, comparison)
-    raw_contrast = _contrast(raw_arms, key, compared.measure, compared.design)
+    raw_contrast = _contrast_of_looks(sides.looks, raw_arms, key, compared.measure, compared.design)
     raw = replace(sides, arms=raw_arms, contrast=raw_contrast)
     raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
     of_raw = _variant(compared, raw_arms, key, users, raw_comparison)
@@ -345,13 +420,23 @@ def _comparison(
         comparison = _untested(compared, basis, contrast, cuped, choice)
     else:
         comparison = _tested(compared, basis, contrast, correction, cuped, choice)
-    comparison = replace(comparison, shortages=shortages, label="unclear" if shortages else comparison.label)
+    label: Label = "unclear" if shortages else comparison.label
+    kept = _describe_kept(sides, comparison, (key, design.control))
+    comparison = replace(comparison, shortages=shortages, label=label, kept=kept)
     if not measure.is_guardrail:
         return comparison
     of_arms = sides.arms.of(key), sides.arms.of(design.control)
     is_silent = _is_silent(strata.strata, key, design.control)
     both = guardrails.GuardrailSides(*of_arms, contrast, is_silent, strata.strata, (key, design.control))
     return replace(comparison, guardrail=guardrails.judge(measure, both, comparison, design))
+
+
+def _describe_kept(sides: _Sides, comparison: Comparison, keys: tuple[str, str]) -> Kept | None:
+    look, contrast, difference = sides.looks.kept, sides.contrast, comparison.difference
+    if look is None or isinstance(contrast, Reason) or contrast.kept is None or isinstance(difference, Reason):
+        return None
+    users = sum(map(look.group.users, keys))
+    return Kept(look.instant, users, difference.today is not None, contrast.is_contradicted)
 
 
 def _find_shortages(

@@ -12,17 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from experiments.stats import cuped
 from experiments.stats.effects import ONE_USER, Pair
 from experiments.stats.means import Means, MeansOfStratum
+from experiments.stats.plans import Part, PlannedPair, exact_weights
 from experiments.stats.samples import NO_USERS, Sample, combine, summarise
 from experiments.stats.shares import Shares, SharesOfStratum
-from experiments.stats.types import Cuped, Kind, Measure, Quantile, Reason, ReasonCode, Sums
+from experiments.stats.types import Cuped, Kind, Measure, Quantile, Reason, ReasonCode, Stratum, Sums
 
 BySums = Mapping[str, Sums | Quantile]
 NOBODY = Sums()
+_NONE = Fraction(0)
 NOT_TOGETHER = Reason(ReasonCode.TOO_FEW_USERS, "In no phase do both variants have at least two users that count.")
 NO_HISTORY = cuped.NO_HISTORY
 
@@ -44,7 +47,8 @@ class Arms:
     """The samples of a measure by variant key, combined over strata, and the squared error that all means share.
 
     `sums` are the sums behind plain samples of one stratum, and None for others. With `are_shares`, the means are plain
-    shares of users. `missing` is the reason why other variants have no sample.
+    shares of users. `missing` is the reason why other variants have no sample. `is_adjusted` says that the samples are
+    adjusted for history.
     """
 
     samples: Mapping[str, Sample | Reason]
@@ -52,12 +56,20 @@ class Arms:
     are_shares: bool = False
     sums: BySums | None = None
     missing: Reason = NO_USERS
+    is_adjusted: bool = False
 
     @classmethod
-    def combined(cls, strata: Sequence[ArmsOfStratum], *, are_shares: bool = False, sums: BySums | None = None) -> Arms:
+    def combined(
+        cls,
+        strata: Sequence[ArmsOfStratum],
+        *,
+        are_shares: bool = False,
+        sums: BySums | None = None,
+        is_adjusted: bool = False,
+    ) -> Arms:
         keys = dict.fromkeys(key for part in strata for key in part.samples)
         samples = {key: _combine([(part.weight, part.samples.get(key, NO_USERS)) for part in strata]) for key in keys}
-        return cls(samples, strata, are_shares, sums)
+        return cls(samples, strata, are_shares, sums, is_adjusted=is_adjusted)
 
     @property
     def shared(self) -> float:
@@ -135,7 +147,8 @@ class Strata:
         if isinstance(self.adjustment, Reason):
             return None
         parts = zip(self.weights, self.adjustment.strata, strict=True)
-        return Arms.combined([ArmsOfStratum(weight, part.samples, part.shared) for weight, part in parts])
+        adjusted = [ArmsOfStratum(weight, part.samples, part.shared) for weight, part in parts]
+        return Arms.combined(adjusted, is_adjusted=True)
 
     def _plain(self, kind: Kind, select: Callable[[Sums | Quantile], Sums | Quantile]) -> Arms:
         if not self.strata:
@@ -196,3 +209,22 @@ def usable(strata: Sequence[BySums], keys: Collection[str]) -> tuple[int, ...]:
     if len(strata) == 1:
         return (0,)
     return tuple(index for index, stratum in enumerate(strata) if all(stratum.get(key, NOBODY).n >= 2 for key in keys))
+
+
+def share_of_plan(
+    pair: PlannedPair, group: ComparisonGroup, strata: Sequence[Stratum], keys: tuple[str, str]
+) -> float | None:
+    """Return the part of the planned information that a treatment and the control have; None without users in one.
+
+    `strata` are all strata, of which the group compares some.
+    """
+    key, control = keys
+    parts = [
+        Part(weight, stratum.get(key, NOBODY).n, stratum.get(control, NOBODY).n)
+        for weight, stratum in zip(group.strata.weights, group.strata.strata, strict=True)
+    ]
+    if not parts or not all(part.treatment and part.control for part in parts):
+        return None
+    weights = [exact_weights(strata[index].variants) for index in group.indexes]
+    is_as_planned = all(pair.is_split_of(each.get(key, _NONE), each.get(control, _NONE)) for each in weights)
+    return pair.share(parts, is_as_planned=is_as_planned)

@@ -6,7 +6,7 @@ Every number is finite. A `Reason` takes the place of a number that cannot be co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
@@ -129,7 +129,8 @@ class Plan:
     `size` is the planned number of users in all variants together, and `minimum_effect` the smallest lift of interest.
     The "fixed" analysis reads the results once, when every variant has its planned users; `is_read` says that these are
     those results. `remaining` is the time until the shortest run is over, or 0 or less. `variants` have the weights of
-    the start; if they are empty, the design's weights hold.
+    the start; if they are empty, the design's weights hold. `sets_boundary` is False where only a part of the users is
+    tested, or others are compared than was planned: the always-valid boundary is then that of the mixture.
     """
 
     size: int | None = None
@@ -138,6 +139,7 @@ class Plan:
     remaining: timedelta = timedelta(0)
     variants: Sequence[Weight] = ()
     is_read: bool = False
+    sets_boundary: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +204,24 @@ def name_phases(phases: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptReading:
+    """The sums of a measure as of the second in which a treatment and the control had their planned users.
+
+    `strata` have the sums of this measure alone.
+    """
+
+    instant: datetime
+    strata: Sequence[Stratum]
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """Everything that an analysis reads.
 
     `strata` has a stratum for each split of weights, and at least one. `users` are all exposed users by variant key,
     and `in_several_variants` of them were seen in several variants. `splits` are the users of each phase; if it is
-    empty, those of the strata are checked.
+    empty, those of the strata are checked. `kept` has the readings at the planned size by the index of the measure and
+    the key of the treatment, for those that are past it.
     """
 
     design: Design
@@ -216,6 +230,7 @@ class Inputs:
     users: Mapping[str, int]
     in_several_variants: int = 0
     splits: Sequence[Split] = ()
+    kept: Mapping[tuple[int, str], KeptReading] = field(default_factory=dict)
 
 
 class ReasonCode(StrEnum):
@@ -299,12 +314,20 @@ class Estimate:
     """An estimate with two tests. A lift has no standard error: its tests are those of the difference.
 
     `always_valid` holds at every look, `fixed_horizon` only for a single look at a time that was chosen beforehand.
+    `today` is today's estimate, if `estimate` and the always-valid interval are those of the planned size, which is in
+    the past.
     """
 
     estimate: float
     standard_error: float | None
     always_valid: Test
     fixed_horizon: Test
+    today: float | None = None
+
+    @property
+    def latest(self) -> float:
+        """Return today's estimate."""
+        return self.estimate if self.today is None else self.today
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +382,21 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """The reading at the planned size of both variants, which is in the past.
+
+    Label, p-value and interval are the better of it and the mixture today. `users` counted then, of both variants.
+    `is_shown` says that the estimate and the interval are those of then. `is_contradicted` says that the intervals of
+    then and today have nothing in common, so that the one of then alone holds.
+    """
+
+    instant: datetime
+    users: int
+    is_shown: bool
+    is_contradicted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A treatment compared with the control. Everything but `single_look` comes from one test.
 
@@ -368,7 +406,7 @@ class Comparison:
     tests that the row is corrected for, itself included. It is None for guardrails, for post-hoc metrics, and without a
     difference. `unadjusted_p` is the p-value before this correction. With `is_fixed`, the fixed-horizon test decides in
     place of the always-valid one. `log_e_value` is the logarithm of the e-value of the always-valid mixture, not
-    corrected; None without a difference.
+    corrected; None without a difference. `kept` is None before the planned size, and where the plan sets no boundary.
     """
 
     basis: Basis
@@ -383,6 +421,7 @@ class Comparison:
     is_fixed: bool = False
     shortages: Sequence[Reason] = ()
     log_e_value: float | None = None
+    kept: Kept | None = None
 
     def deciding(self, estimate: Estimate) -> Test:
         """Return the test that label and verdict rest on; the always-valid one while they wait for a reading."""

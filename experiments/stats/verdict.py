@@ -294,7 +294,7 @@ def _missing_for_reading(case: Case) -> Iterator[Reason]:
         yield days
     elif not missing:
         message = "The results are read when every variant has its planned number of users who count."
-        yield Reason(ReasonCode.PLANNED_SIZE, message)
+        yield describe_remaining(inputs.design.plan) or Reason(ReasonCode.PLANNED_SIZE, message)
 
 
 def _shortages(case: Case) -> Iterator[Reason]:

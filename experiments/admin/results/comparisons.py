@@ -175,8 +175,8 @@ def _one_look(definition: Definition, comparison: Comparison) -> OneLook:
     look: SingleLook = comparison.single_look
     lift, difference = comparison.lift, comparison.difference
     format_difference = format_of_differences(definition)
-    shown_lift = format_lift(lift.estimate) if isinstance(lift, Estimate) else NO_FIGURE
-    shown_difference = format_difference(difference.estimate) if isinstance(difference, Estimate) else NO_FIGURE
+    shown_lift = format_lift(lift.latest) if isinstance(lift, Estimate) else NO_FIGURE
+    shown_difference = format_difference(difference.latest) if isinstance(difference, Estimate) else NO_FIGURE
     return OneLook(
         chance_to_beat=describe_or_none(look.chance_to_beat, format_probability),
         expected_loss=describe_or_none(look.expected_loss, format_of_losses(definition)),

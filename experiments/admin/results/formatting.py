@@ -26,19 +26,24 @@ TestOf = Callable[[Estimate], Test]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An estimate with its interval and p-value, formatted; or the reason why there is none."""
+    """An estimate with its interval and p-value, formatted; or the reason why there is none.
+
+    `today` is today's estimate where the others are of an earlier reading.
+    """
 
     estimate: str = NO_FIGURE
     interval: str = ""
     p_value: str = NO_FIGURE
     level: str = ""
     reason: str = ""
+    today: str = ""
 
 
 def figure_of(estimate: Estimate | Reason, format_value: Format, test_of: TestOf) -> Figure:
     if isinstance(estimate, Reason):
         return Figure(reason=estimate.message)
-    return figure_of_test(test_of(estimate), format_value(estimate.estimate), format_value)
+    figure = figure_of_test(test_of(estimate), format_value(estimate.estimate), format_value)
+    return _with_today(figure, estimate, format_value)
 
 
 def figure_of_test(test: Test | Reason, estimate: str, format_value: Format) -> Figure:
@@ -51,7 +56,11 @@ def figure_of_test(test: Test | Reason, estimate: str, format_value: Format) -> 
 def lift_of(lift: Estimate | Reason, test_of: TestOf) -> Figure:
     if isinstance(lift, Reason):
         return Figure(reason=lift.message)
-    return lift_of_test(test_of(lift), format_lift(lift.estimate))
+    return _with_today(lift_of_test(test_of(lift), format_lift(lift.estimate)), lift, format_lift)
+
+
+def _with_today(figure: Figure, estimate: Estimate, format_value: Format) -> Figure:
+    return figure if estimate.today is None else replace(figure, today=format_value(estimate.today))
 
 
 def lift_of_test(test: Test | Reason, estimate: str) -> Figure:

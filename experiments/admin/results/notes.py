@@ -38,6 +38,7 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
             "So the quantile may lie between two values."
         )
     yield from _other_phases(results, figures)
+    yield from _planned_readings(results, figures)
     comparisons = [variant.comparison for variant in figures.variants if variant.comparison]
     family = max((comparison.family or 1 for comparison in comparisons), default=1)
     if family > 1:
@@ -62,6 +63,22 @@ def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:
             f"{key} is compared over {name_phases(basis.phases)}, in which {control} has {there} ({users}). "
             f"The row of {control} shows {name_phases(shown.phases)}."
         )
+
+
+def _planned_readings(results: Results, figures: MetricFigures) -> Iterator[str]:
+    """Yield a note for each treatment of which the reading at the planned size goes on to count."""
+    for variant in figures.variants:
+        kept = variant.comparison and variant.comparison.kept
+        if not kept:
+            continue
+        users = format_count(kept.users, results.user_of(figures.definition))
+        reading = f"{variant.key} was read at the planned size of {users}, as of {describe_moment(kept.instant)}"
+        if kept.is_contradicted:
+            yield f"{reading}. The interval of today has nothing in common with that of then, which counts alone."
+        elif kept.is_shown:
+            yield f"{reading}. Its figures are those of then, because they are more precise than the test of today."
+        else:
+            yield f"{reading}. The test of today is more precise by now."
 
 
 def warnings_of(results: Results, figures: MetricFigures) -> Iterator[str]:

@@ -7,6 +7,7 @@ import re
 import xml.dom.minidom
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import time_machine
@@ -60,10 +61,10 @@ def test_planner__opened__asks_and_blames_nobody(reader: AdminClient) -> None:
 
 def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -> None:
     text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "users_per_day": "5000"}))
-    assert "To detect an increase of 5 %, from 10 % to 10.5 %" in text
-    assert "0 50,000 100,000 150,000" in text  # the users in each variant, below the curves
-    assert "Check at any time 45 days 221,210 users 110,605 in each of 2 variants" in text
-    assert "Check once, at the end 24 days 115,522 users 57,761 in each of 2 variants" in text
+    assert "To detect an increase of 5 %, from 10 % to 10.5 % of users" in text
+    assert "0 100,000 200,000" in text  # the users of all variants, below the curves
+    assert "Check at any time 29 days (4.1 weeks) 143,588 users 71,794 in each of 2 variants" in text
+    assert "Check once, at the end 24 days (3.4 weeks) 115,520 users 57,760 in each of 2 variants" in text
     assert "a day;" not in text
 
 
@@ -75,7 +76,7 @@ def test_planner__metric_without_history__asks_for_the_baseline_in_the_words_of_
 def test_planner__weights__says_what_the_smallest_variant_needs(reader: AdminClient) -> None:
     ExperimentFactory(key="e", variants=[{"key": "a", "weight": 90}, {"key": "b", "weight": 10}])
     text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "experiment": "e"}))
-    assert "577,610 users 57,761 in the smallest of 2 variants" in text
+    assert "326,435 users 32,644 in the smallest of 2 variants" in text
 
 
 def test_planner__users_who_hardly_differ__draws_what_there_is(reader: AdminClient) -> None:
@@ -209,8 +210,8 @@ def test_planner__experiment_with_guardrails__says_when_they_are_safe(reader: Ad
                 EventFactory(name=name, user_id=f"user-{number}", timestamp=NOON + DAY)
     text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "experiment": "e"}))
     assert "Until the guardrails are shown safe" in text
-    # 322.77 a variant by statsmodels' TTestIndPower, one-sided at 0.025, with d = 0.2 / √((1 + 0.8²) / 2).
-    assert "errors 20 % 1,362 users 646 users" in text
+    # 322.77 a variant by statsmodels' TTestIndPower, one-sided at 0.025, with d = 0.2 / √((1 + 0.8²) / 2), less z²/4.
+    assert "errors 20 % 1,361 users 644 users" in text
     assert "refunds 1e-09 too many too many crashes 10 % no past data no past data" in text
 
 
@@ -225,7 +226,7 @@ def test_planner__window_and_reduction__are_said(reader: AdminClient) -> None:
 def test_planner__no_effect__is_the_smallest_effect_of_the_experiment(reader: AdminClient) -> None:
     ExperimentFactory(key="e", minimum_effect=0.08)
     text = text_of(reader.get(PAGE, {"mde": "", "baseline": "0.1", "experiment": "e"}))
-    assert "To detect an increase of 8 %, from 10 % to 10.8 %" in text
+    assert "To detect an increase of 8 % in purchase, from 10 % to 10.8 % of users" in text
 
 
 # --- the charts as files ---------------------------------------------------------------------------------------------
@@ -241,8 +242,8 @@ def test_chart__of_a_plan__is_a_drawing_to_download(reader: AdminClient) -> None
     assert response["Content-Type"] == "image/svg+xml"
     assert response["Content-Disposition"] == 'attachment; filename="plan-users.svg"'
     [drawing] = xml.dom.minidom.parseString(response.content).getElementsByTagName("svg")[:1]
-    assert drawing.getAttribute("aria-label") == "Smallest detectable effect by users in each variant"
-    assert "To detect an increase of 5 %, from 10 % to 10.5 %" in text_of(response)
+    assert drawing.getAttribute("aria-label") == "Smallest detectable effect by users of all variants"
+    assert "To detect an increase of 5 %, from 10 % to 10.5 % of users" in text_of(response)
 
 
 @time_machine.travel(NOON + 5 * DAY, tick=False)
@@ -268,3 +269,46 @@ def test_chart__that_does_not_exist__is_not_found(reader: AdminClient, kind: str
 @pytest.mark.django_db
 def test_chart__without_the_right__is_refused() -> None:
     assert sign_in("flags.view_flag").get(f"{PAGE}users.svg", RATE).status_code == 403
+
+
+# --- a draft that takes over a plan ----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_use_this_plan__of_a_draft__writes_size_effect_and_analysis() -> None:
+    experiment = ExperimentFactory(key="e")
+    client = sign_in("experiments.view_experiment", "experiments.change_experiment")
+    body = client.get(PAGE, {**RATE, "experiment": "e", "mde": "-0.05"}).content.decode()
+    links = [html.unescape(link) for link in re.findall(r'href="([^"]+/use_plan/[^"]+)"', body)]
+    assert [link.split("/")[-2] for link in links] == ["sequential", "fixed"]
+    for link, size in zip(
+        links, (experiment_size(client, "alwaysValid"), experiment_size(client, "fixed")), strict=True
+    ):
+        assert f"The planned size becomes {size:,} users" in text_of(client.get(link))
+        response = client.post(link, {"opened_in": "production", "reason": "As planned."})
+        assert response.status_code == 302
+        experiment.refresh_from_db()
+        assert (experiment.planned_size, experiment.minimum_effect) == (size, 0.05)
+    assert experiment.analysis == "fixed"
+
+
+def experiment_size(client: AdminClient, test: str) -> int:
+    """The size that the page of the planner shows for a test."""
+    panel = client.get(PAGE, {**RATE, "experiment": "e", "mde": "-0.05"}).context["panel"]
+    answer = panel.always_valid if test == "alwaysValid" else panel.fixed_horizon
+    return int(answer.users.removesuffix(" users").replace(",", ""))
+
+
+@pytest.mark.django_db
+def test_use_this_plan__without_the_right_or_of_a_running_one__is_not_offered() -> None:
+    draft, running = ExperimentFactory(key="e"), ExperimentFactory(key="r", running=True)
+    reader = sign_in("experiments.view_experiment")
+    assert "use_plan" not in reader.get(PAGE, {**RATE, "experiment": "e"}).content.decode()
+    address = f"/admin/experiments/experiment/{{}}/use_plan/{{}}/?{urlencode(RATE)}"
+    assert reader.get(address.format(draft.pk, "fixed")).status_code == 403
+    writer = sign_in("experiments.view_experiment", "experiments.change_experiment", username="eve")
+    assert "use_plan" not in writer.get(PAGE, {**RATE, "experiment": "r"}).content.decode()
+    assert writer.post(address.format(running.pk, "fixed")).status_code == 403
+    assert writer.get(address.format(draft.pk, "often")).status_code == 404
+    draft.refresh_from_db()
+    assert draft.planned_size is None

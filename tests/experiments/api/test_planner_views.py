@@ -16,9 +16,11 @@ pytestmark = pytest.mark.usefixtures("clock")
 class TestSizes:
     def test_planner__rate__answers_both_sizes_and_what_it_assumed(self, api: Any) -> None:
         assert ask(api, baseline="0.1") == {
-            "fixedHorizon": {"usersPerVariant": 57761, "users": 115522, "days": None},
-            "alwaysValid": {"usersPerVariant": 110605, "users": 221210, "days": None},
+            "fixedHorizon": {"usersPerVariant": 57760, "users": 115520, "days": None},
+            "alwaysValid": {"usersPerVariant": 71794, "users": 143588, "days": None},
+            "withWindow": None,
             "assumptions": {
+                "metric": None,
                 "type": "rate",
                 "baseline": 0.1,
                 "standardDeviation": None,
@@ -27,8 +29,9 @@ class TestSizes:
                 "alpha": 0.05,
                 "variants": 2,
                 "smallestShare": 0.5,
+                "isPlanned": True,
                 "usersPerDay": None,
-                "tuningSampleSize": 221210,
+                "tuningSampleSize": 143588,
                 "varianceReduction": 0,
                 "maturityDays": 0,
             },
@@ -53,16 +56,16 @@ class TestSizes:
 
     def test_planner__users_per_day__answers_whole_days(self, api: Any) -> None:
         answer = ask(api, baseline="0.1", usersPerDay="5000")
-        assert (answer["fixedHorizon"]["days"], answer["alwaysValid"]["days"]) == (24, 45)
+        assert (answer["fixedHorizon"]["days"], answer["alwaysValid"]["days"]) == (24, 29)
 
     def test_planner__every_parameter__is_reckoned_with(self, api: Any) -> None:
         sent = {"power": 0.9, "alpha": 0.01, "variants": 4, "usersPerDay": 12.5, "tuningSampleSize": 100000}
         answer = ask(api, baseline="0.1", **sent)
         assert {name: answer["assumptions"][name] for name in sent} == sent
-        assert answer["fixedHorizon"]["users"] == 4 * answer["fixedHorizon"]["usersPerVariant"]
+        assert -(-answer["fixedHorizon"]["users"] // 4) == answer["fixedHorizon"]["usersPerVariant"]
         plain = ask(api, baseline="0.1", power=0.9, alpha=0.01, variants=4, usersPerDay=12.5)
         assert answer["fixedHorizon"] == plain["fixedHorizon"]
-        assert answer["alwaysValid"] != plain["alwaysValid"]
+        assert answer["alwaysValid"] == plain["alwaysValid"]  # the boundary follows from the plan
 
     def test_planner__fall__takes_fewer_users_than_a_rise_of_a_rate_below_a_half(self, api: Any) -> None:
         rise, fall = (ask(api, baseline="0.1", mde=mde)["fixedHorizon"]["users"] for mde in ("0.2", "-0.2"))

@@ -26,15 +26,16 @@ class TestWeights:
     @pytest.mark.parametrize(
         ("weights", "variants", "share", "users"),
         [
-            ((90, 10), 2, 0.1, 577610),
-            ((10, 90), 2, 0.1, 577610),
-            ((0.5, 0.5, 0), 2, 0.5, 115522),
-            ((0, 3, 1), 2, 0.25, 231044),
-            ((1, 0), 2, 0.5, 115522),  # nothing to compare, so that it is what is usual
-            ((1e308, 1e308, 0), 2, 0.5, 115522),
+            # (v_t / s + v_c / (1 - s)) (z / difference)², with the variances of 10.5 % and of 10 %
+            ((90, 10), 2, 0.1, 326435),
+            ((10, 90), 2, 0.1, 315342),
+            ((0.5, 0.5, 0), 2, 0.5, 115520),
+            ((0, 3, 1), 2, 0.25, 155691),
+            ((1, 0), 2, 0.5, 115520),  # nothing to compare, so that it is what is usual
+            ((1e308, 1e308, 0), 2, 0.5, 115520),
         ],
     )
-    def test_weights__of_the_experiment__have_the_smallest_variant_say_when_all_have_enough(
+    def test_weights__of_the_experiment__are_those_of_the_variances_of_both_arms(
         self,
         api: Any,
         few_suffice: None,
@@ -52,21 +53,25 @@ class TestWeights:
         answer = ask(api, baseline="0.1", usersPerDay="1000", **sent)
         assumed = answer["assumptions"]
         assert (assumed["variants"], assumed["smallestShare"]) == (variants, share)
-        assert answer["fixedHorizon"] == {"usersPerVariant": 57761, "users": users, "days": math.ceil(users / 1000)}
+        assert answer["fixedHorizon"] == {
+            "usersPerVariant": math.ceil(users * share),
+            "users": users,
+            "days": math.ceil(users / 1000),
+        }
 
     def test_weights__three_of_the_same_size__take_three_times_what_one_takes(self, api: Any) -> None:
         ExperimentFactory(key="e", variants=weighted(0.1, 0.1, 0.1))
         answer = ask(api, baseline="0.1", experiment="e")["fixedHorizon"]
-        assert answer["users"] == 3 * answer["usersPerVariant"]
+        assert math.ceil(answer["users"] / 3) == answer["usersPerVariant"]
 
     def test_weights__number_of_variants_sent__are_those_of_equal_ones(self, api: Any) -> None:
         ExperimentFactory(key="e", variants=weighted(90, 10))
-        assert ask(api, baseline="0.1", experiment="e", variants="2")["fixedHorizon"]["users"] == 115522
+        assert ask(api, baseline="0.1", experiment="e", variants="2")["fixedHorizon"]["users"] == 115520
 
     def test_weights__one_next_to_nothing__asks_for_the_number_of_variants(self, api: Any) -> None:
         ExperimentFactory(key="e", variants=weighted(1e300, 1e-300))
         assert refused(api, experiment="e")[:2] == ("variants", "required")
-        assert ask(api, baseline="0.1", experiment="e", variants="2")["fixedHorizon"]["users"] == 115522
+        assert ask(api, baseline="0.1", experiment="e", variants="2")["fixedHorizon"]["users"] == 115520
 
 
 class TestExperiment:

@@ -199,14 +199,22 @@ def test_common_users__running_ones_outside_of_the_group__are_reported(staging: 
     ("design", "status", "words"),
     [
         ({}, Level.WARNING, "No planned size is set"),
-        ({"planned_size": 100}, Level.OK, "100 users are planned, about 10 days at 10 a day."),
-        ({"planned_size": 100, "percentage": 50}, Level.OK, "100 users are planned, about 20 days at 5 a day."),
+        ({"planned_size": 100}, Level.OK, "100 users are planned, about 10 days (1.4 weeks) at 10 a day."),
+        (
+            {"planned_size": 100, "percentage": 50},
+            Level.OK,
+            "100 users are planned, about 20 days (2.9 weeks) at 5 a day.",
+        ),
         (
             {"planned_size": 100, "group": {"key": "g", "from": 10, "to": 60}},
             Level.OK,
-            "100 users are planned, about 20 days at 5 a day.",
+            "100 users are planned, about 20 days (2.9 weeks) at 5 a day.",
         ),
-        ({"planned_size": 700}, Level.WARNING, "700 users are planned, about 70 days at 10 a day: more than 60."),
+        (
+            {"planned_size": 700},
+            Level.WARNING,
+            "700 users are planned, about 70 days (10 weeks) at 10 a day: more than 60.",
+        ),
     ],
 )
 def test_planned_size__by_the_users_who_came_lately__takes_days(
@@ -225,7 +233,7 @@ def test_planned_size__of_a_running_one__is_by_its_own_pace() -> None:
         assign(experiment.pk, f"user-{number}", "green", NOON)
     assert find(experiment, Check.PLANNED_SIZE, NOON + 2 * DAY) == (
         Level.OK,
-        "100 users are planned, about 10 days at 10 a day.",
+        "100 users are planned, about 10 days (1.4 weeks) at 10 a day.",
     )
 
 
@@ -233,7 +241,7 @@ def test_planned_size__of_a_running_one__is_by_its_own_pace() -> None:
     ("design", "time", "pace"),
     [
         ({"percentage": 50}, "1 day", 100),
-        ({"percentage": 5}, "10 days", 10),
+        ({"percentage": 5}, "10 days (1.4 weeks)", 10),
         ({"group": {"key": "g", "from": 0, "to": 25}}, "2 days", 50),
     ],
 )
@@ -260,7 +268,7 @@ def test_planned_size__of_one_that_lets_in_more_by_now__is_by_the_pace_of_now(pr
         assign(experiment.pk, f"late-{number}", "green", NOON + DAY, phase=2)
     # 6 users in two days of 10 and of 50 %: 3 a day at 30 % on average.
     found = find(experiment, Check.PLANNED_SIZE, NOON + 2 * DAY)
-    assert found == (Level.OK, "100 users are planned, about 20 days at 5 a day.")
+    assert found == (Level.OK, "100 users are planned, about 20 days (2.9 weeks) at 5 a day.")
 
 
 def test_flag__with_a_prerequisite__is_warned_of_and_a_problem_where_that_is_off() -> None:

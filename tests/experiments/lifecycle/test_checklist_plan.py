@@ -14,6 +14,7 @@ from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from experiments.planner.plan import plan
 from experiments.planner.question import Question
+from experiments.planner.words import describe_size
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
@@ -51,24 +52,26 @@ def needed(experiment: Experiment) -> Any:
 
 def test_minimum_effect__of_more_users_than_planned__is_a_warning(history: None) -> None:
     experiment = ExperimentFactory(key="e", planned_size=10_000, minimum_effect=0.05)
-    users = needed(experiment).always_valid.users
-    assert users > 10_000
+    size, with_window = needed(experiment).always_valid, needed(experiment).with_window
+    users = size.users
+    assert users > with_window.users > 10_000
     assert find(experiment, Check.MINIMUM_EFFECT) == (
         Level.WARNING,
-        f"The smallest effect of interest is 5 %, which takes about {users:,} users to find, but 10,000 are planned. "
-        "Plan for more users, or for a larger effect.",
+        "The smallest effect of interest is 5 %: an increase of 5 % in purchase, from 20 % to 21 % of users, takes "
+        f"{describe_size(size)} to find, but 10,000 are planned. Plan for more users, or a larger effect. "
+        f"With a window, it would take {describe_size(with_window)}.",
     )
 
-    enough = ExperimentFactory(key="enough", planned_size=users, minimum_effect=0.05, given_tuning_size=10_000)
+    enough = ExperimentFactory(key="enough", planned_size=users, minimum_effect=0.05)
     status, message = find(enough, Check.MINIMUM_EFFECT)
-    assert (status, message.endswith(f"{users:,} are planned.")) == (Level.OK, True)
+    assert (status, f"{users:,} are planned." in message) == (Level.OK, True)
 
 
 def test_minimum_effect__of_a_fixed_analysis__takes_fewer_users(history: None) -> None:
     experiment = ExperimentFactory(key="e", planned_size=20_000, minimum_effect=0.1, analysis="fixed")
     sizes = needed(experiment)
     assert sizes.fixed_horizon.users < sizes.always_valid.users
-    assert f"about {sizes.fixed_horizon.users:,} users" in find(experiment, Check.MINIMUM_EFFECT)[1]
+    assert f"takes {sizes.fixed_horizon.users:,} users" in find(experiment, Check.MINIMUM_EFFECT)[1]
 
 
 @pytest.mark.parametrize(
@@ -92,11 +95,11 @@ def test_guardrails__with_too_few_planned_users__are_a_warning(history: None) ->
         ExperimentFactory(key=f"of-{size}", metrics=["purchase", "calls"], planned_size=size)
         for size in (5_000, 2_000_000)
     )
-    users = needed(few).guardrails[0].always_valid.users
-    assert users > 5_000
+    size = needed(few).guardrails[0].always_valid
+    assert size.users > 5_000
     assert find(few, Check.GUARDRAILS) == (
         Level.WARNING,
-        f"calls: showing it safe within its margin takes about {users:,} users, but 5,000 are planned. "
+        f"calls: showing it safe within its margin takes {describe_size(size)}, but 5,000 are planned. "
         "Plan for more users, or give it a wider margin; no variant is recommended before.",
     )
     assert find(many, Check.GUARDRAILS)[0] == Level.OK
@@ -151,5 +154,10 @@ def test_lookback__looks_for_events_of_the_primary_metric(
 
 def test_analysis__says_when_the_results_decide() -> None:
     fixed = ExperimentFactory(analysis="fixed", planned_size=9_000)
-    assert "9,000 users" in find(fixed, Check.ANALYSIS)[1]
+    status, message = find(fixed, Check.ANALYSIS)
+    assert "9,000 users" in message
+    assert (status, "purchase has no window" in message) == (Level.WARNING, True)
+    create_metric(key="soon", type="conversion", event="purchase", window_hours=24, actor=ACTOR, now=NOON)
+    with_window = ExperimentFactory(key="w", metrics=["soon"], analysis="fixed", planned_size=9_000)
+    assert find(with_window, Check.ANALYSIS)[0] == Level.OK
     assert find(ExperimentFactory(), Check.ANALYSIS) == (Level.OK, "The results are safe to read every day.")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from experiments.planner.forecast import Point, draw, points_over_users, users_shown
-from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users
+from experiments.stats.planning import EVEN, Baseline, Demands, always_valid_users, fixed_horizon_users
 
 
 def places(path: str) -> list[tuple[float, float]]:
@@ -18,13 +18,13 @@ def test_points__over_users__pass_through_what_was_planned() -> None:
     baseline, demands = Baseline(0.1), Demands()
     planned = always_valid_users(baseline, 0.005, demands), fixed_horizon_users(baseline, 0.005, demands)
     for place, users in enumerate(planned):
-        last = points_over_users(baseline, demands, users)[-1]
+        last = points_over_users(baseline, demands, EVEN, users)[-1]
         assert last.across == 100
         assert (last.always_valid, last.fixed_horizon)[place] == pytest.approx(0.05, rel=1e-3)
 
 
 def test_points__over_users__of_a_negative_mean_are_shares_of_its_size() -> None:
-    assert all(point.always_valid > 0 for point in points_over_users(Baseline(-10.0, 5.0), Demands(), 1000))
+    assert all(point.always_valid > 0 for point in points_over_users(Baseline(-10.0, 5.0), Demands(), EVEN, 1000))
 
 
 def test_users_shown__any__are_somewhat_more_than_planned() -> None:

@@ -35,7 +35,7 @@ def test_metric__that_an_experiment_has_measured__is_known_by_its_control(api: A
     }
     assert found["assumptions"]["baseline"] == 0.1
     assert found["assumptions"]["usersPerDay"] == 20
-    assert found["fixedHorizon"] == {"usersPerVariant": 57761, "users": 115522, "days": 5777}
+    assert found["fixedHorizon"] == {"usersPerVariant": 57760, "users": 115520, "days": 5776}
     assert found["detectable"] is None
 
 

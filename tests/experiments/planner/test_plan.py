@@ -54,15 +54,15 @@ class TestGuardrails:
         assert errors["baseline"] == 0.5
         fixed = fixed_horizon_users_to_be_safe(*given)
         assert errors["fixedHorizon"] == {
-            "usersPerVariant": fixed,
-            "users": 2 * fixed,
-            "days": -(-2 * fixed // 100),
+            "usersPerVariant": -(-fixed // 2),
+            "users": fixed,
+            "days": -(-fixed // 100),
         }
-        assert errors["alwaysValid"]["usersPerVariant"] == always_valid_users_to_be_safe(*given)
+        assert errors["alwaysValid"]["users"] == always_valid_users_to_be_safe(*given)
 
         assert (refunds["margin"], refunds["marginAbsolute"]) == (None, 0.01)
         by_difference = fixed_horizon_users_to_be_safe(Baseline(0.1), Tolerance(absolute=0.01), demands)
-        assert refunds["fixedHorizon"]["usersPerVariant"] == by_difference
+        assert refunds["fixedHorizon"]["users"] == by_difference
         unknown = {"baseline": None, "standardDeviation": None, "varianceReduction": None}
         assert crashes == {
             "metric": "crashes",
@@ -205,8 +205,12 @@ class TestWindows:
         sent = {"baseline": "0.1", "usersPerDay": "5000"}
         plain, answer = (ask(api, experiment=key, **sent) for key in ("plain", "e"))
         assert answer["assumptions"]["maturityDays"] == days
-        for test in ("fixedHorizon", "alwaysValid"):
-            assert answer[test]["days"] == plain[test]["days"] + days
+        assert answer["fixedHorizon"]["days"] == plain["fixedHorizon"]["days"] + days
+        # The plan sets a boundary for goals with a window, and `withWindow` says what one would save.
+        planned = answer["alwaysValid"] if meaning else answer["withWindow"]
+        assert planned == {**plain["withWindow"], "days": plain["withWindow"]["days"] + days}
+        assert planned["users"] < plain["alwaysValid"]["users"]
+        assert answer["assumptions"]["isPlanned"] == bool(meaning)
 
     def test_detectable__of_a_metric_with_a_window__is_by_the_users_whose_window_is_over(self, api: Any) -> None:
         define("back", window_hours=48)

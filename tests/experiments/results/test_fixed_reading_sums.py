@@ -86,6 +86,24 @@ def test_fixed_reading__before_the_last_planned_user_is_mature__is_none(experime
     assert reading.instant == NOON + DAY + 5 * HOUR
 
 
+def test_fixed_reading__shortest_run_later_than_the_planned_users__is_as_of_its_end(production: Environment) -> None:
+    """Without a window, the last planned user would have had no time at all."""
+    experiment = plan(make_experiment(production, Definition("bought", 1, "conversion", Quantity("buy"))))
+    experiment.registration = {**(experiment.registration or {}), "minimumDays": 14}
+    experiment.save()
+    assert experiment.started_at is not None
+    end = experiment.started_at + 14 * DAY
+    expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2, g3=50)
+    buy("g2", NOON + 9 * DAY)
+
+    assert read(experiment, end - HOUR) is None
+    reading = read(experiment, end + 9 * DAY)
+    assert reading is not None
+    assert reading.instant == end
+    assert reading.sums.by_phase[1][EXPOSURE]["green"].users == 3
+    assert reading.sums.by_phase[1][0]["green"].positive == 1
+
+
 @pytest.mark.parametrize("size", [3, 6, 10])
 def test_find_instant__users_within_one_second__is_exact(
     production: Environment, monkeypatch: pytest.MonkeyPatch, size: int

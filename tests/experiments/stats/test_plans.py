@@ -124,6 +124,8 @@ def test_fixed__enough_users_without_a_reading__waits_for_it():
         "The results are read when every variant has its planned number of users who count."
     )
     assert not analysis.measures[0].variants[1].comparison.is_fixed
+    waiting = decide(WINNER, Plan(size=20_000, analysis="fixed", remaining=timedelta(days=2)))
+    assert codes(waiting) == [ReasonCode.SHORTEST_RUN]
 
 
 def test_fixed__read__is_decided_by_it_even_in_a_part_of_the_users():
