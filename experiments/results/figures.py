@@ -112,6 +112,7 @@ def _of_variant(
         mature_users=mature,
         events=sums.events,
         other_currency_events=sums.other_currency,
+        events_without_number=sums.without_number,
         waiting=waiting,
         cut_off_users=exposed - mature - (waiting.users if waiting else 0),
         before=before,

@@ -7,7 +7,7 @@ conditions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, reduce
 from operator import and_, or_
@@ -180,6 +180,16 @@ def in_other_currency(quantity: Quantity) -> Q:
     return is_of(quantity) & ~is_in_currency(quantity) & is_amount
 
 
+def is_without_number(quantity: Quantity) -> Q:
+    """Return whether an event has a value of another type, such as a text, in place of the number of a quantity.
+
+    The event need not meet conditions on that property, because no text meets a comparison with a number.
+    """
+    where = tuple(condition for condition in quantity.where if condition.property != quantity.property)
+    json_type = JSONType(PROPERTIES, Value(quantity.property))
+    return is_of(replace(quantity, where=where)) & Q(IsNull(json_type, False)) & ~Q(Exact(json_type, Value("number")))
+
+
 def _currency() -> Expression:
     return UpperASCII(Coalesce(Text(PROPERTIES, Value("currency")), Value("")))
 
@@ -187,7 +197,10 @@ def _currency() -> Expression:
 # the figures of one user
 
 
-FIGURES = ("value", "denominator", "value_before", "denominator_before", "events", "other_currency", "steps")
+FIGURES = (
+    *("value", "denominator", "value_before", "denominator_before"),
+    *("events", "other_currency", "without_number", "steps"),
+)
 """What a metric stores of a user (see `experiments.models.UserValue`)."""
 
 Combine = Callable[..., Any]
@@ -228,10 +241,13 @@ def _figures_of(definition: Definition, has_history: bool, is_mature: Q) -> Iter
         yield "denominator", value_of(definition, denominator, window)
         if has_history:
             yield "denominator_before", value_of(definition, denominator, before)
-    yield "events", Figure((_count(is_of(quantity) & Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & is_mature),))
+    since = Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & is_mature
+    yield "events", Figure((_count(is_of(quantity) & since),))
     with_currency = [part for part in (quantity, denominator) if part and part.currency]
     if with_currency:
         yield "other_currency", Figure((_count(reduce(or_, map(in_other_currency, with_currency)) & window),))
+    if definition.numbers:
+        yield "without_number", Figure((_count(reduce(or_, map(is_without_number, definition.numbers)) & since),))
 
 
 def value_of(definition: Definition, quantity: Quantity, when: Q) -> Figure:

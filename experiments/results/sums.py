@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Coalesce
 
 from config.database.insertion import insert, replacing
 from experiments.metrics.definition import Definition, definitions_of
@@ -34,6 +35,7 @@ class ExactSums:
     in_several_variants: int = 0
     positive: int = 0
     nonzero: int = 0
+    active: int = 0
     value: Decimal = _ZERO
     value_squared: Decimal = _ZERO
     denominator: Decimal = _ZERO
@@ -50,6 +52,7 @@ class ExactSums:
     denominator_denominator_before: Decimal = _ZERO
     events: int = 0
     other_currency: int = 0
+    without_number: int = 0
 
     def __add__(self, other: ExactSums) -> ExactSums:
         return ExactSums(*map(_add, self.values(), other.values()))
@@ -243,8 +246,10 @@ class _Terms:
             "row_active": Count("events"),
             "row_positive": Count("value", filter=Q(value__gt=0)),
             "row_nonzero": Count("value"),
+            "row_either": Count(Coalesce("value", "denominator")),
             "row_events": Sum("events"),
             "row_other_currency": Sum("other_currency"),
+            "row_without_number": Sum("without_number"),
         }
         for name in _FACTORS:
             if whole := self._with(name, self._whole):
@@ -271,8 +276,10 @@ class _Terms:
                 users=row["row_active"],
                 positive=row["row_positive"],
                 nonzero=row["row_nonzero"] if counts_nonzero else 0,
+                active=row["row_either"] if definition.denominator else 0,
                 events=row["row_events"],
                 other_currency=row["row_other_currency"],
+                without_number=row["row_without_number"],
                 **products,
             ),
         )

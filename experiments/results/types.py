@@ -124,6 +124,7 @@ class VariantFigures:
     `users` are all exposed users. `mature_users` are those whose whole window has passed. `waiting` are the others
     while their windows can still end, and `cut_off_users` those whose windows the stop cut off. `events` have the
     metric's name and came since the exposures. `other_currency_events` are amounts in the window in another currency.
+    `events_without_number` have a value of another type, such as a text, in place of the number that the metric adds.
     `before` compares the same metric before the exposure with the control. `steps` belong to funnels alone. `series`
     and `ages` are empty unless they were requested.
     """
@@ -133,6 +134,7 @@ class VariantFigures:
     mature_users: int
     events: int
     other_currency_events: int
+    events_without_number: int = 0
     waiting: Waiting | None = None
     cut_off_users: int = 0
     before: Estimate | Reason | None = None

@@ -132,14 +132,12 @@ def find_waiting(inputs: Inputs) -> Iterator[Reason]:
 
 
 def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:
-    """Yield a reason for each metric many of whose events have a text in place of their number."""
+    """Yield a reason for each registered metric many of whose events have a text in place of their number."""
     for measure in inputs.measures:
-        if measure.texts > MAX_TEXTS * measure.events:
-            message = (
-                f"{measure.texts:,} of {format_count(measure.events, 'event')} of {measure.key} have a text in place"
-            )
-            message = f"{message} of the number that it adds, and count as 0: send numbers."
-            yield Reason(ReasonCode.NOT_NUMBERS, message)
+        if measure.texts > MAX_TEXTS * measure.events and not measure.is_post_hoc:
+            events = format_count(measure.texts, "event")
+            message = f"{events} of {measure.key}, which is more than 1 %, came without the number that it adds, but "
+            yield Reason(ReasonCode.NOT_NUMBERS, f"{message}with a text or another value. Send numbers.")
 
 
 def describe_remaining(plan: Plan) -> Reason | None:

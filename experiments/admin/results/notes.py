@@ -32,6 +32,7 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     if other_currency := sum(variant.other_currency_events for variant in figures.variants):
         events = format_count(other_currency, "event")
         yield f"The metric leaves out {events} in another currency, or in none. Amounts are never converted."
+    yield from _without_number(figures)
     if figures.definition.quantile is not None:
         yield (
             "Events that share a value are spread around it, at most half of the way to the next value. "
@@ -46,6 +47,14 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     margins = [margin_of(figures.definition, comparison) for comparison in comparisons if has_plot(comparison)]
     if any(margin is not None for margin in margins):
         yield "The dashed line is the margin. The guardrail is safe if the whole interval is on its better side."
+
+
+def _without_number(figures: MetricFigures) -> Iterator[str]:
+    if not (number := sum(variant.events_without_number for variant in figures.variants)):
+        return
+    events, have = format_count(number, "event"), "has" if number == 1 else "have"
+    names = " or ".join(dict.fromkeys(f"`{part.property}`" for part in figures.definition.numbers))
+    yield f"{events} {have} no number in {names}, but a text or another value. Such events add nothing."
 
 
 def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:
