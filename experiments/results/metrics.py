@@ -40,11 +40,12 @@ from django.db.models.lookups import (
 )
 
 from config.database.selects import Column
+from experiments.metrics.conditions import as_boolean
 from experiments.metrics.definition import REVENUE, Condition, Definition, Quantity
 from experiments.results.expressions import (
     LETTERS,
     AddSeconds,
-    BooleanValue,
+    Boolean,
     CountDistinct,
     ExactNumber,
     Float,
@@ -95,7 +96,8 @@ def meets(condition: Condition) -> Q:
     """Return whether a property meets a condition.
 
     A property is compared with values of its own JSON type alone, so one that is missing, null or of another type
-    meets no comparison, not even a negative one. `experiments.metrics.conditions.meets` says the same in Python.
+    meets no comparison, not even a negative one. Compared with booleans, the texts true and false are booleans.
+    `experiments.metrics.conditions.meets` says the same in Python.
     """
     name, value = Value(condition.property), condition.value
     match condition.operator:
@@ -110,28 +112,28 @@ def meets(condition: Condition) -> Q:
         case "notEquals" | "notIn":
             return reduce(
                 or_,
-                (
-                    Q(Exact(JSONType(PROPERTIES, name), Value(json_type))) & ~Q(is_member)
-                    for json_type, is_member in _memberships(name, value)
-                ),
+                (is_of_type & ~Q(is_member) for is_of_type, is_member in _memberships(name, value)),
             )
         case operator:
             return Q(_COMPARISONS[operator](ExactNumber(PROPERTIES, name), NumberValue(value)))
 
 
-def _memberships(name: Value, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each JSON type among the values of a condition, and whether the property is one of those of this type."""
+def _memberships(name: Value, value: Any) -> Iterator[tuple[Q, Any]]:
+    """Yield, for each JSON type among the values of a condition, whether the property has it, and is one of them."""
     by_type: dict[str, list[Any]] = {}
-    for member in value if isinstance(value, tuple) else (value,):
+    for member in map(as_boolean, value if isinstance(value, tuple) else (value,)):
         by_type.setdefault(_JSON_TYPES[type(member)], []).append(member)
+    is_boolean = Q(IsNull(Boolean(PROPERTIES, name), False))
     for json_type, members in by_type.items():
+        is_of_type = Q(Exact(JSONType(PROPERTIES, name), Value(json_type)))
         match json_type:
             case "boolean":
-                yield json_type, In(Scalar(PROPERTIES, name), [*map(BooleanValue, members)])
+                yield is_boolean, In(Boolean(PROPERTIES, name), [Value(str(each).lower()) for each in members])
             case "number":
-                yield json_type, In(ExactNumber(PROPERTIES, name), [*map(NumberValue, members)])
+                yield is_of_type, In(ExactNumber(PROPERTIES, name), [*map(NumberValue, members)])
             case _:
-                yield json_type, In(Text(PROPERTIES, name), members)
+                is_of_type = is_of_type & ~is_boolean if "boolean" in by_type else is_of_type
+                yield is_of_type, In(Text(PROPERTIES, name), members)
 
 
 # time
