@@ -1,6 +1,7 @@
 """Conversions of users who were never exposed, and ids that differ in little more than blanks.
 
-Both take a pass over events or exposures, so results show them on demand, and imports at their end.
+Both take a pass over events or exposures, so results have them on demand only, with the audit, and imports say them at
+their end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from events.removal import format_count
 from experiments.metrics.definition import definitions_of
 from experiments.models import WHOLE, Experiment, Exposure
 from experiments.results.expressions import UpperASCII
+from experiments.results.values import exposed_users
 
 _BLANKS = (" ", "\t", "\u00a0", "\u200b", "\ufeff")
 
@@ -39,6 +41,9 @@ class Unexposed:
     reason: str
 
 
+NOBODY_UNEXPOSED = Unexposed(0, 0, 0, "")
+
+
 def find_unexposed(experiment: Experiment, received_at: datetime | None = None) -> Unexposed:
     """Return the outcomes of a started experiment, or those of one import, that count for nothing.
 
@@ -47,12 +52,12 @@ def find_unexposed(experiment: Experiment, received_at: datetime | None = None) 
     happened = _outcomes(experiment)
     if received_at is not None:
         happened = happened.filter(received_at=received_at)
-    exposures = Exposure.objects.filter(experiment=experiment)
+    exposures = exposed_users(experiment)
     is_exposed = Exists(exposures.filter(user_id=OuterRef("user_id")))
     unexposed = happened.filter(~is_exposed).order_by()
     counts = unexposed.aggregate(events=Count("id"), users=Count("user_id", distinct=True))
     if not counts["events"]:
-        return Unexposed(0, 0, 0, "")
+        return NOBODY_UNEXPOSED
     exposed_ids = exposures.annotate(folded=_folded()).values("folded")
     similar = (
         unexposed.annotate(folded=_folded())
@@ -65,7 +70,7 @@ def find_unexposed(experiment: Experiment, received_at: datetime | None = None) 
 
 def count_similar_ids(experiment: Experiment) -> int:
     """Return how many exposed users have the id of another one, but for blanks and upper or lower case."""
-    ids = Exposure.objects.filter(experiment=experiment).order_by().annotate(folded=_folded())
+    ids = exposed_users(experiment).annotate(folded=_folded())
     alike = ids.values("folded").annotate(users=Count("user_id")).filter(users__gt=1)
     return sum(alike.values_list("users", flat=True))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from experiments.admin.results.comparisons import has_plot, margin_of
 from experiments.admin.results.formatting import format_of_values
 from experiments.admin.words import describe_moment, describe_span
+from experiments.results.large_values import MAX_SHARE
 from experiments.results.types import MetricFigures, Results, VariantFigures
 from experiments.stats.numbers import NO_FIGURE, equate_p_value, format_count
 from experiments.stats.types import Comparison, Estimate, name_phases
@@ -33,6 +35,7 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
         events = format_count(other_currency, "event")
         yield f"The metric leaves out {events} in another currency, or in none. Amounts are never converted."
     yield from _without_number(figures)
+    yield from _large_values(figures)
     if figures.definition.quantile is not None:
         yield (
             "Events that share a value are spread around it, at most half of the way to the next value. "
@@ -55,6 +58,16 @@ def _without_number(figures: MetricFigures) -> Iterator[str]:
     events, have = format_count(number, "event"), "has" if number == 1 else "have"
     names = " or ".join(dict.fromkeys(f"`{part.property}`" for part in figures.definition.numbers))
     yield f"{events} {have} no number in {names}, but a text or another value. Such events add nothing."
+
+
+def _large_values(figures: MetricFigures) -> Iterator[str]:
+    for variant in figures.variants:
+        if variant.least_share > MAX_SHARE:
+            share = f"{math.floor(100 * variant.least_share)} %"
+            yield (
+                f"One user makes up {share} of the sum in {variant.key}, or more, so the figures say little about the "
+                "others. The audit names the user. A cap limits such values."
+            )
 
 
 def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:
