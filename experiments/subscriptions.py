@@ -7,6 +7,7 @@ from config.database.distribution import USER, spread_by_user
 from config.management import examinations
 from config.management.maintenance import register
 from config.serving.worker_process import worker_starts
+from events.imports.event_files import events_imported
 from events.queries import asking_for_names
 from events.recording import events_stored
 from events.removal import asking_for_holds, erasing_user
@@ -21,11 +22,13 @@ from experiments.results.archive import refresh_results
 from experiments.results.erasure import forget_user, hold_events
 from experiments.results.forced_exposures import remove_all_forced_exposures
 from experiments.results.outcomes import refresh_outcomes
+from experiments.results.unexposed import warn_of_events
 from flags import exposures
 from flags.changes.references import asking_for_segment_users, segments_changed
 from flags.usage import sources
 
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
+events_imported.connect(warn_of_events, dispatch_uid="experiments.unexposed")
 erasing_user.connect(forget_user, dispatch_uid="experiments.erasure")
 asking_for_holds.connect(hold_events, dispatch_uid="experiments.erasure")
 asking_for_history.connect(needed_history, dispatch_uid="experiments.lifecycle")

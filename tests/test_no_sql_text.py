@@ -17,8 +17,10 @@ EXECUTED_ELSEWHERE = {
     ("config/management/database_examinations.py", "execute"),
     # The method with which Django runs a command.
     ("config/management/operator.py", "execute"),
-    # A database of its own, in a file that is deleted on close.
+    # Databases of their own, in files that are deleted on close.
     ("events/imports/event_files.py", "execute"),
+    ("events/imports/inspection.py", "execute"),
+    ("events/imports/inspection.py", "executemany"),
 }
 COMPILING = re.compile(r"as_(sql|sqlite|postgresql)|(template|function|postgresql|sqlite)")
 """What an expression writes itself with."""

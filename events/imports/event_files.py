@@ -9,10 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID, uuid5
 
 import msgspec
 import orjson
+from django.dispatch import Signal
 
 from config.api.bodies import check, decode
 from config.errors import Detail, DetailCode, ValidationFailed
@@ -21,6 +23,7 @@ from config.timestamps import format_timestamp
 from events.api.inputs import read_event
 from events.imports.files import Columns, File
 from events.imports.importing import Import, Problems
+from events.imports.inspection import Inspection
 from events.recording import NewEvent, Outcome, record
 
 COLUMNS = Columns(
@@ -30,7 +33,14 @@ COLUMNS = Columns(
     texts=("currency", "experimentId", "variant"),
     ignored=("receivedAt",),  # exports contain it
 )
+events_imported = Signal()
+"""Sent after an import, with `environment`, `received_at` and the `names` of the events.
+
+Receivers return sentences on what looks wrong.
+"""
+
 _NAMESPACE = UUID("c5f1c0de-6a6c-5d0b-9c3e-8f6b1d2a7e40")
+_MAX_INTEGER = 2**63
 
 Read = tuple[NewEvent, bool]
 """An event, and whether the file contains its id."""
@@ -38,11 +48,15 @@ Read = tuple[NewEvent, bool]
 
 @dataclass(slots=True)
 class Imported:
-    """The outcomes of an import, and the problems of its lines. `conflicts` are ids that other events have."""
+    """The outcomes of an import, and the problems of its lines.
+
+    `conflicts` are ids that other events have. `warnings` say what looks wrong although it is valid.
+    """
 
     problems: Problems = field(default_factory=Problems)
     conflicts: Problems = field(default_factory=Problems)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
 
 
 def import_events(
@@ -57,10 +71,12 @@ def import_events(
 
     Raises FileRefused, and InvalidLines for invalid lines that may not be skipped.
     """
-    imported = Imported()
-    with closing(_Occurrences()) as occurrences:
+    imported, names = Imported(), set[str]()
+    with closing(_Occurrences()) as occurrences, Inspection() as inspection:
 
         def write(chunk: Sequence[tuple[int, Read]]) -> None:
+            inspection.add((line, event.user_id, event.properties) for line, (event, _) in chunk)
+            names.update(event.name for _, (event, _) in chunk)
             events = [
                 event if has_id else _with_derived_id(event, environment, occurrences) for _, (event, has_id) in chunk
             ]
@@ -72,6 +88,9 @@ def import_events(
 
         importing = Import(COLUMNS, partial(_read, received_at=received_at), write)
         imported.problems = importing.run(file, skips_invalid=skips_invalid, on_progress=on_progress)
+        imported.warnings = [*inspection.warnings("property")]
+    for _, warnings in events_imported.send(Imported, environment=environment, names=names, received_at=received_at):
+        imported.warnings.extend(warnings or ())
     return imported
 
 
@@ -113,10 +132,25 @@ class _Occurrences:
 def _with_derived_id(event: NewEvent, environment: Environment, occurrences: _Occurrences) -> NewEvent:
     """Return the event with an id that is the same in every import.
 
-    It is derived from the content, and from how many equal events came before it in the file.
+    It is derived from the content, and from how many equal events came before it in the file. 5 and 5.0 are equal,
+    because the next export may write the other one.
     """
-    content = [environment.key, event.name, event.user_id, format_timestamp(event.timestamp), event.properties]
+    properties = _with_integers(event.properties)
+    content = [environment.key, event.name, event.user_id, format_timestamp(event.timestamp), properties]
     name = orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode()
     content_id = uuid5(_NAMESPACE, name)
     times = occurrences.count(content_id.bytes)
     return msgspec.structs.replace(event, id=uuid5(content_id, str(times)))
+
+
+def _with_integers(value: Any) -> Any:
+    """Return a value of JSON with whole numbers as integers, as far as JSON has these."""
+    match value:
+        case float():
+            return int(value) if value.is_integer() and abs(value) < _MAX_INTEGER else value
+        case dict():
+            return {name: _with_integers(member) for name, member in value.items()}
+        case list():
+            return [_with_integers(member) for member in value]
+        case _:
+            return value

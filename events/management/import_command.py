@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -42,6 +42,10 @@ class ImportCommand(OperatorCommand):
     def report_skipped(self, problems: Problems) -> None:
         for line in problems.lines():
             self.stderr.write(f"skipped {line}" if line.startswith("line") else line)
+
+    def report_warnings(self, warnings: Sequence[str]) -> None:
+        if warnings:
+            self.stdout.write("\n".join(["This looks wrong:", *(f"- {warning}" for warning in warnings)]))
 
 
 def were(number: int) -> str:

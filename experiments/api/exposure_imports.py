@@ -18,10 +18,12 @@ from config.slugs import NAME_LENGTH
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
 from events.imports.files import Columns, File, message_of
 from events.imports.importing import Import, Problems
+from events.imports.inspection import Inspection
 from experiments.exposures.recording import record_imported
 from experiments.exposures.reports import Report
 from experiments.models import Experiment
 from experiments.models.locks import lock_experiment
+from experiments.results.unexposed import warn_of_exposures
 
 COLUMNS = Columns(required=("userId", "variant", "exposedAt"), optional=(), rest="attributes")
 
@@ -50,13 +52,15 @@ class _Exposure(msgspec.Struct, forbid_unknown_fields=True):
 class ImportedExposures:
     """The numbers of imported lines and of new users, and the problems of other lines.
 
-    `left_out` are lines that were valid until the experiment changed during the import.
+    `left_out` are lines that were valid until the experiment changed during the import. `warnings` say what looks wrong
+    although it is valid.
     """
 
     lines: int = 0
     users: int = 0
     problems: Problems = field(default_factory=Problems)
     left_out: Problems = field(default_factory=Problems)
+    warnings: list[str] = field(default_factory=list)
 
 
 def import_exposures(
@@ -74,6 +78,7 @@ def import_exposures(
         return _read(line, limits)
 
     def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
+        inspection.add((line, user_id, report.attributes) for line, (user_id, report) in chunk)
         with transaction.atomic():
             # The lock keeps others from stopping or freezing it, and from adding a phase or a tester, in the meantime.
             locked = lock_experiment(experiment)
@@ -83,7 +88,10 @@ def import_exposures(
             imported.users += record_imported(locked, exposures)
         imported.lines += len(exposures)
 
-    imported.problems = Import(COLUMNS, read, write).run(file, skips_invalid=skips_invalid, on_progress=on_progress)
+    with Inspection() as inspection:
+        importing = Import(COLUMNS, read, write)
+        imported.problems = importing.run(file, skips_invalid=skips_invalid, on_progress=on_progress)
+        imported.warnings = [*inspection.warnings("attribute"), *warn_of_exposures(experiment)]
     return imported
 
 

@@ -45,7 +45,8 @@ class EventCondition(Answer):
     """A condition on a property of an event.
 
     A property that is missing or null meets `notExists` alone. A property of another type than the value meets no
-    comparison, not even a negative one.
+    comparison, not even a negative one. For `equals`, `notEquals`, `in` and `notIn`, a boolean and its texts in upper
+    or lower case, such as "True", are one value.
     """
 
     property: Annotated[Name, described("The name of the property.")]

@@ -61,6 +61,27 @@ class ResultAssignments(Answer):
         return msgspec.convert(assignment_audit_document(source), cls)
 
 
+class UnexposedConversions(Answer):
+    """Events that the metrics count as outcomes, by users who were never exposed. They do not count."""
+
+    events: Count
+    users: Count
+    similar_users: Annotated[
+        Count, described("The users of these with the id of an exposed user, but for blanks and upper or lower case.")
+    ]
+    reason: Annotated[str, described("A sentence on the likeliest reason. It is empty without such events.")]
+
+
+class LargeValue(Answer):
+    """The largest value of a metric in a variant, if it makes up over 10 % of the sum."""
+
+    metric: Name
+    variant: Key
+    user_id: Annotated[Name, described("The user with this value.")]
+    value: Annotated[float, described("The value, or the cap.")]
+    share: Annotated[Share, described("The share of the sum over all exposed users of the variant.")]
+
+
 class DifferentBefore(Answer):
     """A metric that differed before the exposure."""
 
@@ -110,6 +131,33 @@ class ResultGuards(Answer, kw_only=True):
         described("With `audit`: exposures that the service should not have made. The number should be 0."),
     ] = UNSET
     assignments: ResultAssignments | UnsetType = UNSET
+    unexposed_conversions: Annotated[
+        UnexposedConversions | UnsetType,
+        described("With `audit`: conversions of users who were never exposed. Older frozen results do not have it."),
+    ] = UNSET
+    similar_ids: Annotated[
+        Count | UnsetType,
+        described("With `audit`: exposed users with the id of another one, but for blanks and upper or lower case."),
+    ] = UNSET
+    large_values: Annotated[
+        list[LargeValue] | UnsetType,
+        described("With `audit`: values that make up over 10 % of the sum of a metric in a variant, if there are any."),
+    ] = UNSET
+
+    @classmethod
+    def of(cls, source: results.Guards, **others: Any) -> Self:
+        if (audit := source.audit) is None:
+            return super().of(source, **others)
+        return super().of(
+            source,
+            events_before_exposure=audit.events_before_exposure,
+            unexpected_variants=audit.assignments.alarming,
+            assignments=audit.assignments,
+            unexposed_conversions=audit.unexposed,
+            similar_ids=audit.similar_ids,
+            large_values=audit.large_values,
+            **others,
+        )
 
 
 class ResultVerdict(Answer):

@@ -93,6 +93,13 @@ class VariantFigures(Answer, kw_only=True):
             "Events in the window with an amount (`revenue`) in another currency, or in none. They do not count."
         ),
     ]
+    events_without_number: Annotated[
+        Count,
+        described(
+            "Events since the exposures that have a text, or another value that is no number, in place of the number "
+            "that the metric adds. They add nothing."
+        ),
+    ]
     comparison: Annotated[Comparison | None, described("Null for the control.")]
     steps: Annotated[list[PassedStep] | UnsetType, described("For funnels: the users by step.")] = UNSET
     series: Annotated[

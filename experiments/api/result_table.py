@@ -15,7 +15,7 @@ _OF_RESULTS = ("experiment", "status", "asOf", "frozenAt", "correction", "maturi
 _OF_METRIC = ("version", "type", "role", "isPrimary", "isPostHoc")
 _OF_VARIANT = (
     *("users", "matureUsers", "waiting.users", "waiting.halfMatureAt", "cutOffUsers"),
-    *("events", "otherCurrencyEvents", "value", "interval.lower", "interval.upper"),
+    *("events", "otherCurrencyEvents", "eventsWithoutNumber", "value", "interval.lower", "interval.upper"),
 )
 _OF_BASIS = ("basis.phases", "basis.users", "basis.control.users", "basis.control.value")
 _OF_TEST = ("lower", "upper", "pValue")

@@ -34,7 +34,7 @@ from experiments.models.experiment import is_uuid
 from experiments.models.locks import ExposureKey, share_experiments
 from experiments.models.phases import number_in, starts_of
 from flags.engine.assignment import compile_range
-from flags.engine.bucketing import compile_split
+from flags.engine.bucketing import bucket, compile_split
 
 _EVENTS_AT_ONCE = 1000
 _DECISIVE = (
@@ -145,11 +145,11 @@ def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Repor
 
     Callers have checked that the exposures are between start and stop, and that the results are not frozen.
     """
-    starts = starts_of(experiment.phases)
+    started = _Started(experiment)
     by_user: dict[str, Reports] = {}
     for user_id, report in exposures:
         if user_id not in by_user:
-            by_user[user_id] = Reports(starts, Origin.IMPORTED)
+            by_user[user_id] = Reports(user_id, started.starts, started.order, Origin.IMPORTED)
         by_user[user_id].add(report)
     return _store({experiment.pk: dict(sorted(by_user.items()))}, [experiment], are_many_changing=True)
 
@@ -284,7 +284,7 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         by_user = reported.setdefault(experiment, {})
         reports = by_user.get(user_id)
         if reports is None:
-            reports = by_user[user_id] = Reports(experiment.starts)
+            reports = by_user[user_id] = Reports(user_id, experiment.starts, experiment.order)
         if experiment.includes(user_id, counted_at):
             reports.add(Report(variant, counted_at, attributes_in(properties)))
         else:
@@ -371,6 +371,14 @@ class _Started:
             if (is_in is None or is_in(user_id)) and split(user_id) == variant:
                 return False
         return True
+
+    def order(self, user_id: str, variant: str, counted_at: datetime) -> tuple[bool, int, str]:
+        """Order the variants that a user saw at one instant: the one that the hash gives, then the others by a hash.
+
+        In the order of their keys, all such users would come to the first variant, as if the split were wrong.
+        """
+        split = self._splits[number_in(self.starts, counted_at) - 1]
+        return split(user_id) != variant, bucket(f"{self._experiment.key}:{variant}", user_id), variant
 
     def _phases_at(self, counted_at: datetime) -> tuple[int, int]:
         """Return the first and the last phase of the second of an event."""

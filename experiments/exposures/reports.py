@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
@@ -25,6 +25,10 @@ _CHANGEABLE = (Origin.REPORTED, Origin.IMPORTED)
 """An earlier report replaces the variant of these exposures. A variant that this service answered is final."""
 
 
+Order = Callable[[str, str, datetime], Any]
+"""A key that orders the variants that a user saw at one instant, given the user, a variant and the instant."""
+
+
 class Report(NamedTuple):
     """A user saw a variant at a time, with these attributes."""
 
@@ -40,8 +44,10 @@ class Reports:
     Most users have a single report, so the other collections exist only if they are needed.
     """
 
+    user_id: str
     starts: Sequence[datetime]
     """The start of each phase."""
+    order: Order
     origin: Origin = Origin.REPORTED
     by_variant: dict[str, Report] = field(default_factory=dict)
     seen: set[tuple[datetime, str]] | None = None
@@ -75,8 +81,19 @@ class Reports:
         if len(self.by_variant) == 1:
             [report] = self.by_variant.values()
             return report
-        # For two variants at the same instant the order of keys decides, and not the order of arrival.
-        return min(self.by_variant.values(), key=attrgetter("at", "variant"))
+        return min(self.by_variant.values(), key=self._place)
+
+    def precedes(self, exposure: StoredExposure) -> bool:
+        """Return whether the first report counts in place of a stored exposure."""
+        first = self.first()
+        if first.at != exposure.exposed_at or first.variant == exposure.variant:
+            return first.at < exposure.exposed_at
+        stored = Report(exposure.variant, exposure.exposed_at, {})
+        return self._place(first) < self._place(stored)
+
+    def _place(self, report: Report) -> tuple[datetime, Any]:
+        """Return the place of a report in the order of time. For an instant, the hash decides, whatever came first."""
+        return report.at, self.order(self.user_id, report.variant, report.at)
 
     def attributes(self) -> dict[str, Any] | None:
         """Return the attributes of the first report. An import without any takes those of the next report that has
@@ -86,7 +103,7 @@ class Reports:
         """
         if self.origin is not Origin.IMPORTED:
             return storable_attributes(self.first().attributes)
-        reports = sorted([*self.by_variant.values(), *(self.later or ())], key=attrgetter("at", "variant"))
+        reports = sorted([*self.by_variant.values(), *(self.later or ())], key=self._place)
         return next(filter(None, (storable_attributes(report.attributes) for report in reports)), None)
 
     def phase_at(self, time: datetime) -> int:
@@ -231,8 +248,8 @@ def _row(exposure: StoredExposure) -> ExposureRow:
 
 def _moved(exposure: StoredExposure, row: ExposureRow, reports: Reports) -> _Change:
     """Move an exposure to an earlier time. Unless its variant is final, it gets the variant of that time."""
-    first, is_import = reports.first(), reports.origin == Origin.IMPORTED
-    if exposure.origin in _CHANGEABLE and (first.at, first.variant) < (exposure.exposed_at, exposure.variant):
+    is_import = reports.origin == Origin.IMPORTED
+    if exposure.origin in _CHANGEABLE and reports.precedes(exposure):
         new = _exposure(exposure.experiment_id, exposure.user_id, reports)
         new = new._replace(is_in_several_variants=row.is_in_several_variants, in_several_since=row.in_several_since)
         return _Change(new, keeps_attributes=is_import)

@@ -25,6 +25,7 @@ OPERATORS: Mapping[str, Operator] = {name: FLAG_OPERATORS[name] for name in _NAM
 """The operators by name. They take the same values and mean the same as in flags."""
 
 _EXAMPLE = '{"property": "plan", "operator": "equals", "value": "pro"}'
+_BOOLEANS = {"true": True, "false": False}
 # None of these operators depends on the user or the time.
 _NO_CONTEXT: Any = None
 
@@ -38,7 +39,7 @@ def meets(properties: Mapping[str, Any], where: Iterable[Condition]) -> bool:
     """Return whether the properties of an event meet all conditions.
 
     A property that is missing or null meets `notExists` only. A property of another type than the value meets no
-    comparison, not even a negative one.
+    comparison, not even a negative one. Compared with booleans, the texts true and false are booleans.
     """
     return all(_holds(properties.get(condition.property), condition) for condition in where)
 
@@ -64,9 +65,18 @@ def count_steps_passed(steps: Sequence[Quantity], events: Iterable[tuple[str, da
     return passed
 
 
+def as_boolean(value: Any) -> Any:
+    """Return the boolean that a text names in upper or lower case, as files often write it; else the value."""
+    return _BOOLEANS.get(value.lower(), value) if isinstance(value, str) and value.isascii() else value
+
+
 def _holds(actual: Any, condition: Condition) -> bool:
     operator = OPERATORS[condition.operator]
     value = list(condition.value) if isinstance(condition.value, tuple) else condition.value
+    if condition.operator in ("equals", "notEquals", "in", "notIn"):
+        value = [*map(as_boolean, value)] if isinstance(value, list) else as_boolean(value)
+        if any(isinstance(member, bool) for member in (value if isinstance(value, list) else [value])):
+            actual = as_boolean(actual)
     return operator.compile(value, False)(actual, _NO_CONTEXT) is (not operator.is_negative)
 
 

@@ -125,6 +125,13 @@ class Definition:
         return bool(self.quantity.property) and self.type not in ("distinct", "quantile")
 
     @property
+    def numbers(self) -> tuple[Quantity, ...]:
+        """Return the quantities whose property must be a number, because their amounts are added or ordered."""
+        if self.type == "distinct":
+            return ()
+        return tuple(part for part in (self.quantity, self.denominator) if part and part.property)
+
+    @property
     def is_non_negative(self) -> bool:
         """Return whether the definition alone rules out negative values, in the denominator too."""
         if self.is_share or self.type == "distinct":

@@ -64,6 +64,8 @@ class ValueColumns(models.Model):
     """The number of events of the metric from the exposure to the stop, whatever the window."""
     other_currency = models.IntegerField(null=True)
     """The number of amounts in the window that do not count, because their currency is another one."""
+    without_number = models.IntegerField(null=True)
+    """The number of events since the exposure that have a value of another type in place of their number."""
     metric = models.SmallIntegerField()
     """The index of the metric in the experiment."""
     variant_number = models.SmallIntegerField()
@@ -152,6 +154,8 @@ class SumColumns(models.Model):
     """Users with a value above 0."""
     nonzero = models.IntegerField(default=0)
     """Users with a value other than 0. Only metrics that add amounts, or have a percentile cap, count them."""
+    active = models.IntegerField(default=0, db_default=0)
+    """Users with a value or a denominator other than 0. Only ratios count them."""
     value = ExactField(default=0)
     value_squared = ExactField(default=0)
     denominator = ExactField(default=0)
@@ -168,6 +172,7 @@ class SumColumns(models.Model):
     denominator_denominator_before = ExactField(default=0)
     events = models.BigIntegerField(default=0)
     other_currency = models.BigIntegerField(default=0)
+    without_number = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         abstract = True

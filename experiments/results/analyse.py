@@ -236,15 +236,13 @@ def _selecting(study: Study, keys: Collection[str]) -> Study:
 
 
 def _guards(study: Study, reading: Reading, analysis: Analysis) -> Guards:
-    events_before_exposure, assignments = reading.assignment_audit
     return Guards(
         sample_ratio=analysis.sample_ratio,
         users_in_several_variants=pooled(reading.exposed, study.phases).several,
         events_of_unknown_variants=reading.events_of_unknown_variants,
         doubted_reports=reading.doubted_reports,
         different_before=differences_before(study, analysis.measures),
-        events_before_exposure=events_before_exposure,
-        assignments=assignments,
+        audit=reading.audit,
         flag_off_since=study.flag_off.since if study.flag_off else None,
     )
 

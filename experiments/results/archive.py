@@ -6,6 +6,7 @@ The sums of frozen results stay as they are. Whatever else results read from eve
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from itertools import product
 from typing import get_args
@@ -29,14 +30,16 @@ from experiments.results.assignment_audit import (
     count_events_before_exposure,
     parse_assignment_audit,
 )
-from experiments.results.classification import AssignmentAudit
 from experiments.results.explain import explain, explain_all
 from experiments.results.fixed_reading import FOR_LATE_EVENTS, FixedReading, fixed_reading
+from experiments.results.large_values import find_large_values
 from experiments.results.maturity import Maturity
 from experiments.results.planned_reading import planned_readings
 from experiments.results.quantiles import QuantileReader, has_quantiles
 from experiments.results.refresh import bring_series_up_to_date, bring_up_to_date, refresh_locked
 from experiments.results.sums import Caps, ExactSums, MetricSums, exact_sums, read_caps
+from experiments.results.types import DataAudit
+from experiments.results.unexposed import Unexposed, count_similar_ids, find_unexposed
 from experiments.results.values import as_if_stopped
 
 # Without statistics of an experiment, PostgreSQL expects one user, and would compare all exposures with each event.
@@ -139,6 +142,7 @@ def _store(experiment: Experiment, now: datetime) -> None:
             "eventsBeforeExposure": count_events_before_exposure(experiment),
             "assignments": assignment_audit_document(audit_assignments(experiment)),
             "daysSinceExposure": _days_since_exposure(experiment, now, reading),
+            "unexposed": asdict(find_unexposed(experiment)),
             "neverReceived": sorted(never_received(definitions_of(experiment), experiment.environment)),
         }
     with transaction.atomic():
@@ -256,13 +260,17 @@ def _parse_day(rows: Sequence[Document]) -> Mapping[int, MetricSums]:
     return by_phase
 
 
-def read_assignment_audit(experiment: Experiment) -> tuple[int, AssignmentAudit]:
-    """Return the number of events before exposure and the assignment audit of a started experiment."""
+def read_data_audit(experiment: Experiment) -> DataAudit:
+    """Return the audit of the data of a started experiment. What does not need the events is never stored."""
     stored = _read(experiment)
-    if not stored:
-        with planned(**_WITHOUT_STATISTICS):
-            return count_events_before_exposure(experiment), audit_assignments(experiment)
-    return stored["eventsBeforeExposure"], parse_assignment_audit(stored["assignments"])
+    with planned(**_WITHOUT_STATISTICS):
+        similar_ids, large_values = count_similar_ids(experiment), [*find_large_values(experiment)]
+        if not stored:
+            before, assignments = count_events_before_exposure(experiment), audit_assignments(experiment)
+            return DataAudit(before, assignments, find_unexposed(experiment), similar_ids, large_values)
+    before, assignments = stored["eventsBeforeExposure"], parse_assignment_audit(stored["assignments"])
+    unexposed = Unexposed(**stored["unexposed"]) if "unexposed" in stored else None
+    return DataAudit(before, assignments, unexposed, similar_ids, large_values)
 
 
 def _read(experiment: Experiment) -> Document | None:

@@ -158,6 +158,21 @@ class Text(Template):
     sqlite = "(SELECT value FROM json_each({0}) WHERE key = {1} AND type = 'text')"
 
 
+class Boolean(Template):
+    """`true` or `false` if the property is a boolean, or one of these texts in upper or lower case; else NULL."""
+
+    output_field = TextField()
+    postgresql = (
+        "CASE WHEN jsonb_typeof({0} -> {1}::text) IN ('boolean', 'string') "
+        "AND lower(({0} ->> {1}::text) COLLATE \"C\") IN ('true', 'false') "
+        'THEN lower(({0} ->> {1}::text) COLLATE "C") END'
+    )
+    sqlite = (
+        "(SELECT CASE WHEN type = 'text' THEN lower(value) ELSE type END FROM json_each({0}) WHERE key = {1} "
+        "AND (type IN ('true', 'false') OR (type = 'text' AND lower(value) IN ('true', 'false'))))"
+    )
+
+
 class Scalar(Template):
     """The property as JSON if it is a text, a number or a boolean, else NULL.
 
@@ -208,16 +223,6 @@ class NumberValue(Value):
 
     def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Sql:
         return "%s::numeric", [repr(self.value)]
-
-
-class BooleanValue(Value):
-    """A boolean to compare with `Scalar`."""
-
-    def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Sql:
-        return "%s::jsonb", [json.dumps(self.value)]
-
-    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Sql:
-        return "%s", [json.dumps(self.value)]
 
 
 class TextList(Value):

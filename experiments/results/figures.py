@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from experiments.models.phases import numbers
+from experiments.results.large_values import least_share
 from experiments.results.study import ByPhase, SplitQuantiles, Study
 from experiments.results.sums import ExactSums
 from experiments.results.types import (
@@ -112,6 +113,8 @@ def _of_variant(
         mature_users=mature,
         events=sums.events,
         other_currency_events=sums.other_currency,
+        events_without_number=sums.without_number,
+        least_share=least_share(study.definitions[metric_index], sums),
         waiting=waiting,
         cut_off_users=exposed - mature - (waiting.users if waiting else 0),
         before=before,

@@ -7,7 +7,7 @@ conditions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, reduce
 from operator import and_, or_
@@ -40,11 +40,12 @@ from django.db.models.lookups import (
 )
 
 from config.database.selects import Column
+from experiments.metrics.conditions import as_boolean
 from experiments.metrics.definition import REVENUE, Condition, Definition, Quantity
 from experiments.results.expressions import (
     LETTERS,
     AddSeconds,
-    BooleanValue,
+    Boolean,
     CountDistinct,
     ExactNumber,
     Float,
@@ -95,7 +96,8 @@ def meets(condition: Condition) -> Q:
     """Return whether a property meets a condition.
 
     A property is compared with values of its own JSON type alone, so one that is missing, null or of another type
-    meets no comparison, not even a negative one. `experiments.metrics.conditions.meets` says the same in Python.
+    meets no comparison, not even a negative one. Compared with booleans, the texts true and false are booleans.
+    `experiments.metrics.conditions.meets` says the same in Python.
     """
     name, value = Value(condition.property), condition.value
     match condition.operator:
@@ -110,28 +112,28 @@ def meets(condition: Condition) -> Q:
         case "notEquals" | "notIn":
             return reduce(
                 or_,
-                (
-                    Q(Exact(JSONType(PROPERTIES, name), Value(json_type))) & ~Q(is_member)
-                    for json_type, is_member in _memberships(name, value)
-                ),
+                (is_of_type & ~Q(is_member) for is_of_type, is_member in _memberships(name, value)),
             )
         case operator:
             return Q(_COMPARISONS[operator](ExactNumber(PROPERTIES, name), NumberValue(value)))
 
 
-def _memberships(name: Value, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each JSON type among the values of a condition, and whether the property is one of those of this type."""
+def _memberships(name: Value, value: Any) -> Iterator[tuple[Q, Any]]:
+    """Yield, for each JSON type among the values of a condition, whether the property has it, and is one of them."""
     by_type: dict[str, list[Any]] = {}
-    for member in value if isinstance(value, tuple) else (value,):
+    for member in map(as_boolean, value if isinstance(value, tuple) else (value,)):
         by_type.setdefault(_JSON_TYPES[type(member)], []).append(member)
+    is_boolean = Q(IsNull(Boolean(PROPERTIES, name), False))
     for json_type, members in by_type.items():
+        is_of_type = Q(Exact(JSONType(PROPERTIES, name), Value(json_type)))
         match json_type:
             case "boolean":
-                yield json_type, In(Scalar(PROPERTIES, name), [*map(BooleanValue, members)])
+                yield is_boolean, In(Boolean(PROPERTIES, name), [Value(str(each).lower()) for each in members])
             case "number":
-                yield json_type, In(ExactNumber(PROPERTIES, name), [*map(NumberValue, members)])
+                yield is_of_type, In(ExactNumber(PROPERTIES, name), [*map(NumberValue, members)])
             case _:
-                yield json_type, In(Text(PROPERTIES, name), members)
+                is_of_type = is_of_type & ~is_boolean if "boolean" in by_type else is_of_type
+                yield is_of_type, In(Text(PROPERTIES, name), members)
 
 
 # time
@@ -180,6 +182,16 @@ def in_other_currency(quantity: Quantity) -> Q:
     return is_of(quantity) & ~is_in_currency(quantity) & is_amount
 
 
+def is_without_number(quantity: Quantity) -> Q:
+    """Return whether an event has a value of another type, such as a text, in place of the number of a quantity.
+
+    The event need not meet conditions on that property, because no text meets a comparison with a number.
+    """
+    where = tuple(condition for condition in quantity.where if condition.property != quantity.property)
+    json_type = JSONType(PROPERTIES, Value(quantity.property))
+    return is_of(replace(quantity, where=where)) & Q(IsNull(json_type, False)) & ~Q(Exact(json_type, Value("number")))
+
+
 def _currency() -> Expression:
     return UpperASCII(Coalesce(Text(PROPERTIES, Value("currency")), Value("")))
 
@@ -187,7 +199,10 @@ def _currency() -> Expression:
 # the figures of one user
 
 
-FIGURES = ("value", "denominator", "value_before", "denominator_before", "events", "other_currency", "steps")
+FIGURES = (
+    *("value", "denominator", "value_before", "denominator_before"),
+    *("events", "other_currency", "without_number", "steps"),
+)
 """What a metric stores of a user (see `experiments.models.UserValue`)."""
 
 Combine = Callable[..., Any]
@@ -228,10 +243,13 @@ def _figures_of(definition: Definition, has_history: bool, is_mature: Q) -> Iter
         yield "denominator", value_of(definition, denominator, window)
         if has_history:
             yield "denominator_before", value_of(definition, denominator, before)
-    yield "events", Figure((_count(is_of(quantity) & Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & is_mature),))
+    since = Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & is_mature
+    yield "events", Figure((_count(is_of(quantity) & since),))
     with_currency = [part for part in (quantity, denominator) if part and part.currency]
     if with_currency:
         yield "other_currency", Figure((_count(reduce(or_, map(in_other_currency, with_currency)) & window),))
+    if definition.numbers:
+        yield "without_number", Figure((_count(reduce(or_, map(is_without_number, definition.numbers)) & since),))
 
 
 def value_of(definition: Definition, quantity: Quantity, when: Q) -> Figure:

@@ -12,14 +12,14 @@ from experiments.models import Experiment, Status
 from experiments.results.archive import (
     has_events,
     read_all_ages,
-    read_assignment_audit,
+    read_data_audit,
     read_doubted_reports,
     read_never_received,
     read_unknown_variants,
 )
 from experiments.results.breakdown import Slice as SliceSums
 from experiments.results.breakdown import read_breakdown
-from experiments.results.classification import NO_EXPOSURES, AssignmentAudit
+from experiments.results.classification import NO_EXPOSURES
 from experiments.results.figures import Facts, SlicePart, Steps, WaitingUsers
 from experiments.results.fixed_reading import FixedReading, fixed_reading
 from experiments.results.maturity import MatureSums, read_mature
@@ -29,7 +29,8 @@ from experiments.results.refresh import bring_series_up_to_date, bring_up_to_dat
 from experiments.results.series import read_series
 from experiments.results.study import ByPhase, KeptUsers, SplitQuantiles, Study
 from experiments.results.sums import Caps, ExactSums, MetricSums, SumsAsOf, read_caps, read_phases, step_number
-from experiments.results.types import Maturity, Waiting
+from experiments.results.types import DataAudit, Maturity, Waiting
+from experiments.results.unexposed import NOBODY_UNEXPOSED
 from experiments.results.user_groups import NOBODY, Counted, UserGroup, pool_groups, pooled
 from experiments.results.values import as_if_stopped
 
@@ -74,7 +75,7 @@ class Reading:
     slices: Sequence[SlicePart] = ()
     slices_as_of: datetime | None = None
     kept: Mapping[tuple[int, str], KeptUsers] = field(default_factory=dict)
-    assignment_audit: tuple[int, AssignmentAudit] | tuple[None, None] = (None, None)
+    audit: DataAudit | None = None
 
 
 def is_draft(experiment: Experiment) -> bool:
@@ -99,7 +100,7 @@ def read_results(study: Study, now: datetime, request: Request) -> Reading:
             events_of_unknown_variants=read_unknown_variants(experiment),
             doubted_reports=read_doubted_reports(experiment),
             kept=_kept(study, planned),
-            assignment_audit=read_assignment_audit(experiment) if request.has_assignment_audit else (None, None),
+            audit=read_data_audit(experiment) if request.has_assignment_audit else None,
         )
     quantiles.store()
     return reading
@@ -166,7 +167,7 @@ def _of_draft(study: Study, request: Request) -> Reading:
         counting={},
         facts=Facts(never_received=_never_received(study, {})),
         events_of_unknown_variants=read_unknown_variants(study.experiment),
-        assignment_audit=(0, NO_EXPOSURES) if request.has_assignment_audit else (None, None),
+        audit=DataAudit(0, NO_EXPOSURES, NOBODY_UNEXPOSED) if request.has_assignment_audit else None,
     )
 
 

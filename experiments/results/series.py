@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db.models import (
@@ -44,7 +46,7 @@ from experiments.results.expressions import (
     of_day,
     until_each_day,
 )
-from experiments.results.metrics import FIGURES, effective_day, is_of_any
+from experiments.results.metrics import FIGURES, effective_day, is_of_any, is_without_number
 from experiments.results.sums import (
     Caps,
     ExactSums,
@@ -133,9 +135,10 @@ def _by_day(rows: QuerySet[Exposure, Any]) -> QuerySet[Exposure, Any]:
 
 
 def _count_events(definition: Definition) -> Count:
-    """Return the number of events of a metric on a day."""
+    """Return the number of events of a metric on a day, with those that have no number where it needs one."""
     quantities = [definition.quantity, *definition.steps, *filter(None, [definition.denominator])]
-    return Count("user_id", filter=is_of_any(quantities))
+    without_number = map(is_without_number, definition.numbers)
+    return Count("user_id", filter=reduce(or_, without_number, is_of_any(quantities)))
 
 
 def _next_day_with(seen: Column) -> Window:
@@ -268,7 +271,7 @@ def _as_mature(sums: Grouped, span: timedelta) -> Iterator[tuple[Key, ExactSums]
 
 def _of_mature(sums: ExactSums) -> ExactSums:
     """Leave out what may have changed since users became mature."""
-    return replace(sums, users=0, events=0)
+    return replace(sums, users=0, events=0, without_number=0)
 
 
 # computing without storing

@@ -167,11 +167,13 @@ class Study:
         return KeptReading(users.instant, [replace(stratum, sums=[stratum.sums[metric_index]]) for stratum in strata])
 
     def _measure(self, metric_index: int, whole: UserGroup) -> Measure:
-        definition = self.definitions[metric_index]
+        definition, counted = self.definitions[metric_index], whole.of(metric_index)
         return replace(
             measure_of(definition),
             counts_mature_users=definition.counts_mature_users and self.maturity == "mature",
-            is_non_negative=definition.is_non_negative or _has_no_amount_below_0(definition, whole.of(metric_index)),
+            is_non_negative=definition.is_non_negative or _has_no_amount_below_0(definition, counted),
+            events=sum(sums.events for sums in counted.sums.values()),
+            texts=sum(sums.without_number for sums in counted.sums.values()),
         )
 
     def _strata(self, by_phase: ByPhase, quantiles: SplitQuantiles) -> Sequence[Stratum]:

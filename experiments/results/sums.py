@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
 from django.db.models import Case, Count, F, Field, FloatField, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Coalesce
 
 from config.database.insertion import insert, replacing
 from config.database.selects import Column, rows_of, select_of
@@ -36,6 +37,7 @@ class ExactSums:
     in_several_variants: int = 0
     positive: int = 0
     nonzero: int = 0
+    active: int = 0
     value: Decimal = _ZERO
     value_squared: Decimal = _ZERO
     denominator: Decimal = _ZERO
@@ -52,6 +54,7 @@ class ExactSums:
     denominator_denominator_before: Decimal = _ZERO
     events: int = 0
     other_currency: int = 0
+    without_number: int = 0
 
     def __add__(self, other: ExactSums) -> ExactSums:
         return ExactSums(*map(_add, self.values(), other.values()))
@@ -246,7 +249,8 @@ class _Terms:
         of_exposures = ["user_id", "in_several_variants"] if self._has_exposures else []
         if not self._summing.definitions:
             return of_exposures
-        return [*of_exposures, "events", "other_currency", "value", *(["steps"] if self._steps else [])]
+        columns = ("events", "other_currency", "without_number", "value", "denominator")
+        return [*of_exposures, *columns, *(["steps"] if self._steps else [])]
 
     def factors(self) -> dict[str, Any]:
         """Return the factors of products by name. Each is NULL in the rows of metrics of the other kind."""
@@ -270,8 +274,10 @@ class _Terms:
             "row_active": Count("events"),
             "row_positive": Count("value", filter=Q(value__gt=0)),
             "row_nonzero": Count("value"),
+            "row_either": Count(Coalesce("value", "denominator")),
             "row_events": Sum("events"),
             "row_other_currency": Sum("other_currency"),
+            "row_without_number": Sum("without_number"),
         }
         for name, factors in _FACTORS.items():
             if self._with(name, self._whole):
@@ -297,8 +303,10 @@ class _Terms:
                 users=row["row_active"],
                 positive=row["row_positive"],
                 nonzero=row["row_nonzero"] if counts_nonzero else 0,
+                active=row["row_either"] if definition.denominator else 0,
                 events=row["row_events"],
                 other_currency=row["row_other_currency"],
+                without_number=row["row_without_number"],
                 **products,
             ),
         )

@@ -12,6 +12,8 @@ from experiments.metrics.definition import Definition
 from experiments.models import Experiment
 from experiments.models.phases import integer_if_whole
 from experiments.results.classification import AssignmentAudit
+from experiments.results.large_values import LargeValue
+from experiments.results.unexposed import Unexposed
 from experiments.stats.outcomes import SampleRatio, Verdict
 from experiments.stats.types import Comparison, Estimate, Interval, Plan, Reason, VariantEstimate
 
@@ -124,6 +126,8 @@ class VariantFigures:
     `users` are all exposed users. `mature_users` are those whose whole window has passed. `waiting` are the others
     while their windows can still end, and `cut_off_users` those whose windows the stop cut off. `events` have the
     metric's name and came since the exposures. `other_currency_events` are amounts in the window in another currency.
+    `events_without_number` have a value of another type, such as a text, in place of the number that the metric adds.
+    The largest value makes up `least_share` of the sum, or more.
     `before` compares the same metric before the exposure with the control. `steps` belong to funnels alone. `series`
     and `ages` are empty unless they were requested.
     """
@@ -133,6 +137,8 @@ class VariantFigures:
     mature_users: int
     events: int
     other_currency_events: int
+    events_without_number: int = 0
+    least_share: float = 0.0
     waiting: Waiting | None = None
     cut_off_users: int = 0
     before: Estimate | Reason | None = None
@@ -204,26 +210,40 @@ class DifferentBefore:
 
 
 @dataclass(frozen=True, slots=True)
+class DataAudit:
+    """What takes seconds to find out about the data of an experiment.
+
+    `events_before_exposure` are those of the metrics' names, by exposed users, from the start until their exposure.
+    `similar_ids` are exposed users with the id of another one, but for blanks and case. `unexposed` is None where the
+    results were frozen by a version that did not store it.
+    """
+
+    events_before_exposure: int
+    assignments: AssignmentAudit
+    unexposed: Unexposed | None
+    similar_ids: int = 0
+    large_values: Sequence[LargeValue] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Guards:
     """What makes the figures less reliable.
 
-    `events_before_exposure` are those of the metrics' names, by exposed users, from the start until their exposure.
-    These and the audit of the assignments take seconds to compute. They are None unless they were requested.
-    `flag_off_since` is None unless the driven flag is off, or was off at the stop.
+    The audit is None unless it was requested. `flag_off_since` is None unless the driven flag is off, or was off at the
+    stop.
     """
 
     sample_ratio: SampleRatio | Reason
     users_in_several_variants: int
     events_of_unknown_variants: int
     doubted_reports: int = 0
-    events_before_exposure: int | None = None
-    assignments: AssignmentAudit | None = None
+    audit: DataAudit | None = None
     different_before: Sequence[DifferentBefore] = ()
     flag_off_since: datetime | None = None
 
     @property
-    def unexpected_variants(self) -> int | None:
-        return None if self.assignments is None else self.assignments.alarming
+    def assignments(self) -> AssignmentAudit | None:
+        return self.audit.assignments if self.audit else None
 
 
 @dataclass(frozen=True, slots=True)

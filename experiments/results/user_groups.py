@@ -99,7 +99,8 @@ def pool_groups(groups: Iterable[UserGroup]) -> UserGroup:
 def sums_of(users: int, sums: ExactSums) -> Sums:
     """Return the sums over this many exposed users. Exact sums leave out users without an event, who count as zeros."""
     numbers = {name: float(getattr(sums, exact)) for name, exact in _NAMES.items()}
-    return Sums(n=users, nonzero=max(sums.nonzero, sums.positive), **numbers)
+    # Sums that were frozen before version 0.2 have no number of active users.
+    return Sums(n=users, nonzero=max(sums.nonzero, sums.positive, sums.active), **numbers)
 
 
 def pooled(by_phase: Mapping[int, UserGroup], phases: Sequence[int]) -> UserGroup:

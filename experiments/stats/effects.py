@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from experiments.stats import fieller, fixed_horizon
+from experiments.stats import fieller, fixed_horizon, sequential
 from experiments.stats.boundaries import Boundary, Mixture
 from experiments.stats.fieller import Bounds
 from experiments.stats.samples import OUT_OF_RANGE, Sample

@@ -149,12 +149,12 @@ def find_waiting(inputs: Inputs) -> Iterator[Reason]:
 
 
 def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:
-    """Yield a reason for each metric many of whose events have a text in place of their number."""
+    """Yield a reason for each registered metric many of whose events have a text in place of their number."""
     for measure in inputs.measures:
         if not measure.is_post_hoc and measure.texts > MAX_TEXTS * measure.events:
             events = f"{measure.texts:,} of {format_count(measure.events, 'event')} of {measure.key}"
-            message = f"{events} have a text in place of their number, which does not count: send numbers."
-            yield Reason(ReasonCode.NOT_NUMBERS, message)
+            message = f"{events} have a text or another value in place of their number, which does not count"
+            yield Reason(ReasonCode.NOT_NUMBERS, f"{message}: send numbers.")
 
 
 def describe_remaining(plan: Plan) -> Reason | None:

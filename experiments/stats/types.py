@@ -95,8 +95,9 @@ class Measure:
     quantile: float = 0.5
     """The share of events below a quantile."""
     events: int = 0
-    """The number of events that should have a number, and of those that have a text in its place."""
+    """The number of events of a metric; of a ratio, those of its numerator."""
     texts: int = 0
+    """The number of events that have a text, or another value that is no number, in place of their number."""
 
     @property
     def rarer_side(self) -> float:

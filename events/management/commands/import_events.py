@@ -31,5 +31,6 @@ class Command(ImportCommand):
         self.stdout.write(
             f"Imported {format_count(stored, 'event')}; {duplicates:,} {were(duplicates)} already stored."
         )
+        self.report_warnings(imported.warnings)
         if imported.conflicts.count:
             raise CommandError("\n".join(["These were not imported:", *imported.conflicts.lines()]))

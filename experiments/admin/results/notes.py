@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from experiments.admin.results.comparisons import has_plot, margin_of
 from experiments.admin.results.formatting import format_of_values
 from experiments.admin.words import describe_moment, describe_span
+from experiments.results.large_values import MAX_SHARE
 from experiments.results.types import MetricFigures, Results, VariantFigures
 from experiments.stats.numbers import NO_FIGURE, equate_p_value, format_count
 from experiments.stats.types import Comparison, Estimate, name_phases
@@ -32,6 +34,8 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     if other_currency := sum(variant.other_currency_events for variant in figures.variants):
         events = format_count(other_currency, "event")
         yield f"The metric leaves out {events} in another currency, or in none. Amounts are never converted."
+    yield from _without_number(figures)
+    yield from _large_values(figures)
     if figures.definition.quantile is not None:
         yield (
             "Events that share a value are spread around it, at most half of the way to the next value. "
@@ -47,6 +51,24 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     margins = [margin_of(figures.definition, comparison) for comparison in comparisons if has_plot(comparison)]
     if any(margin is not None for margin in margins):
         yield "The dashed line is the margin. The guardrail is safe if the whole interval is on its better side."
+
+
+def _without_number(figures: MetricFigures) -> Iterator[str]:
+    if not (number := sum(variant.events_without_number for variant in figures.variants)):
+        return
+    events, have = format_count(number, "event"), "has" if number == 1 else "have"
+    names = " or ".join(dict.fromkeys(f"`{part.property}`" for part in figures.definition.numbers))
+    yield f"{events} {have} no number in {names}, but a text or another value. Such events add nothing."
+
+
+def _large_values(figures: MetricFigures) -> Iterator[str]:
+    for variant in figures.variants:
+        if variant.least_share > MAX_SHARE:
+            share = f"{math.floor(100 * variant.least_share)} %"
+            yield (
+                f"One user makes up {share} of the sum in {variant.key}, or more, so the figures say little about the "
+                "others. The audit names the user. A cap limits such values."
+            )
 
 
 def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:

@@ -14,8 +14,9 @@ from experiments.admin.words import describe_moment
 from experiments.models import WHOLE, Experiment, Status
 from experiments.models.phases import split_of
 from experiments.results.classification import WORDS, AssignmentAudit
+from experiments.results.large_values import LargeValue
 from experiments.results.outcomes import Outcome
-from experiments.results.types import Guards, MetricFigures, PhaseFigures, Results, VariantUsers
+from experiments.results.types import DataAudit, Guards, MetricFigures, PhaseFigures, Results, VariantUsers
 from experiments.stats.numbers import equate_p_value, format_count, format_short_number
 from experiments.stats.outcomes import Decision, SampleRatio
 from experiments.stats.plans import split_size
@@ -297,14 +298,29 @@ def _guards(guards: Guards) -> list[Guard]:
         _guard("Users in several variants", in_several_variants, "user", "each counts for the first variant"),
         _guard("Events with unknown variants", unknown_variants, "event", "not counted"),
         _guard("Doubted reports", guards.doubted_reports, "event", "not counted, as client keys may not report these"),
-        *_requested_guards(guards.events_before_exposure, guards.assignments),
+        *(_audit_guards(guards.audit) if guards.audit else ()),
     ]
 
 
-def _requested_guards(events_before_exposure: int | None, audit: AssignmentAudit | None) -> Iterator[Guard]:
-    if events_before_exposure is None or audit is None:
-        return
-    yield _guard("Events before exposure", events_before_exposure, "event", "not counted", is_alarm=False)
+def _audit_guards(audit: DataAudit) -> Iterator[Guard]:
+    yield _guard("Events before exposure", audit.events_before_exposure, "event", "not counted", is_alarm=False)
+    if (unexposed := audit.unexposed) is not None:
+        events = format_count(unexposed.events, "event")
+        words = f"{events} of {format_count(unexposed.users, 'user')}; not counted. {unexposed.reason}"
+        name = "Conversions without exposure"
+        yield Guard(name, words if unexposed.events else "none", unexposed.similar_users > 0)
+    consequence = "other ids but for blanks or case; each counts as a user"
+    yield _guard("Similar ids", audit.similar_ids, "user", consequence)
+    yield Guard("Large values", "; ".join(map(_describe_large, audit.large_values)) or "none", bool(audit.large_values))
+    yield from _assignment_guards(audit.assignments)
+
+
+def _describe_large(large: LargeValue) -> str:
+    share = f"{math.floor(100 * large.share)} %"
+    return f"{share} of {large.metric} in {large.variant} come from the user {large.user_id}"
+
+
+def _assignment_guards(audit: AssignmentAudit) -> Iterator[Guard]:
     causes = ", ".join(f"{count:,} {WORDS[cause]}" for cause, count in audit.causes.items() if count)
     mismatches = f"{audit.differing:,} of {format_count(audit.exposures, 'exposure')}: {causes}"
     yield Guard("Assignment mismatches", mismatches if causes else "none", audit.alarming > 0)

@@ -35,6 +35,7 @@ class Command(ImportCommand):
         self.report_skipped(imported.problems)
         lines, users = format_count(imported.lines, "exposure"), format_count(imported.users, "user")
         self.stdout.write(f"Imported {lines} into {target.key}; {users} {were(imported.users)} new.")
+        self.report_warnings(imported.warnings)
         if imported.left_out.count:
             message = "These were not imported, because the experiment was changed during the import:"
             raise CommandError("\n".join([message, *imported.left_out.lines()]))

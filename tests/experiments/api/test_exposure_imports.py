@@ -22,6 +22,7 @@ from experiments.exposures.assignment import get_variant, get_variants
 from experiments.exposures.assignment import record_for_flag as record_of_flag
 from experiments.exposures.recording import assign, record_imported
 from experiments.models import Experiment, Exposure
+from flags.engine.bucketing import compile_split
 from tests.conftest import NOON
 from tests.events.imports.importing import run, write
 from tests.experiments.calls import asking
@@ -291,3 +292,92 @@ def test_import__experiment_changed_meanwhile__leaves_out_what_is_no_exposure_an
     imported = {1: "1 exposure into e; 1 user was", 2: "2 exposures into e; 2 users were"}[len(kept)]
     assert out.getvalue() == f"Imported {imported} new.\n"
     assert {user_id for user_id, *_ in stored()} == kept
+
+
+# --- what looks wrong ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", list(permutations(["control", "green"])))
+@pytest.mark.parametrize("at_once", [1, 5000])
+def test_import__both_variants_at_one_instant__counts_what_the_hash_gives(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...], at_once: int
+) -> None:
+    monkeypatch.setattr(importing, "_CHUNK_SIZE", at_once)
+    split = compile_split([("control", 50), ("green", 50)], "e")
+    users = [f"u{number}" for number in range(20)]
+    answer = load(tmp_path, *(line(user, variant) for variant in order for user in users))
+    assert stored() == [(user, split(user), 1, "imported", True) for user in sorted(users)]
+    assert answer.splitlines()[1:] == [
+        "This looks wrong:",
+        "- 20 users of e saw several variants at the same instant. Each counts for the variant that the hash gives the "
+        "user, if it is one of these, and as a user in several variants.",
+    ]
+
+
+def test_report__both_variants_at_one_instant__counts_what_the_hash_gives(experiment: Experiment, production) -> None:
+    split, at = compile_split([("control", 50), ("green", 50)], "e"), NOON + HOUR
+    for number in range(20):
+        for variant in ("green", "control"):
+            report = {"experimentId": "e", "variant": variant}
+            record([NewEvent(new_id(), f"u{number}", "seen", at, at, report)], production)
+    assert all(variant == split(user) for user, variant, *_ in stored())
+
+
+def test_import__two_of_three_variants_at_one_instant__do_not_all_count_for_the_first(tmp_path: Path) -> None:
+    ExperimentFactory(key="e", running=True, variants=[{"key": key, "weight": 1} for key in ("a", "b", "c")])
+    lines = [line(f"u{number}", variant) for variant in ("a", "b") for number in range(300)]
+    load(tmp_path, *lines)
+    variants = [variant for _, variant, *_ in stored()]
+    assert {*variants} == {"a", "b"}
+    assert 120 < variants.count("a") < 180
+    before = stored()
+    load(tmp_path, *reversed(lines))
+    assert stored() == before
+
+
+@pytest.mark.usefixtures("experiment")
+def test_import__odd_ids_and_attributes__are_named(tmp_path: Path) -> None:
+    answer = load(tmp_path, line("ada", attributes={"age": "+3"}), line("Ada "))
+    assert answer.splitlines()[1:] == [
+        "This looks wrong:",
+        '- attribute age: 1 text in place of numbers, such as "+3" in line 1. A text is never added up, and meets no '
+        "comparison with a number.",
+        '- 1 user id differs from another one in blanks or case alone, such as "ada" and "Ada ". They count as '
+        "different users.",
+    ]
+
+
+def bought(*users: str, name: str = "purchase") -> list[str]:
+    return [json.dumps({"event": name, "userId": user, "timestamp": (NOON + 2 * HOUR).isoformat()}) for user in users]
+
+
+@pytest.mark.parametrize(
+    ("exposed", "buyers", "design", "reason"),
+    [
+        (["ada"], ["ada", "Ada\u00a0", "eve"], {}, "The ids of 1 of these users differ from those of exposed users in"),
+        (["ada"], ["1", "2"], {}, "No user with such an event was exposed, so events and exposures probably have"),
+        (["ada"], ["ada", "eve", "bob"], {"percentage": 50}, "The experiment admits a part of the users, and the"),
+        (["ada"], ["ada", "eve", "bob"], {}, "The application may not ask for the variant of these users, or not"),
+    ],
+)
+def test_import__conversions_without_exposure__are_counted_with_the_likeliest_reason(
+    tmp_path: Path, exposed: list[str], buyers: list[str], design: dict[str, Any], reason: str
+) -> None:
+    ExperimentFactory(key="e", running=True, metrics=["purchase"], **design)
+    ExperimentFactory(key="other", running=True, metrics=["look"])
+    load(tmp_path, *map(line, exposed))
+    file = write(tmp_path, "events.ndjson", *bought(*buyers), *bought("eve", name="pause"))
+    _, heading, *warnings = run("import_events", file, at=LATER)[0].splitlines()
+    assert heading == "This looks wrong:"
+    assert warnings[-1].startswith(
+        f"- 2 events of the metrics of e, by 2 users who were never exposed, do not count. {reason}"
+    )
+    assert run("import_events", file, at=LATER + HOUR)[0].count("never exposed") == 0, "nothing was stored"
+    assert warnings[-1] in load(tmp_path, *map(line, exposed)).splitlines()
+
+
+def test_import__conversions_before_the_start_or_of_a_tester__are_not_counted(tmp_path: Path) -> None:
+    ExperimentFactory(key="e", started_at=NOON + 3 * HOUR, metrics=["purchase"])
+    ExperimentFactory(key="f", running=True, metrics=["purchase"], forced_variants={"eve": "green"})
+    answer = run("import_events", write(tmp_path, "events.ndjson", *bought("eve")), at=LATER)[0]
+    assert answer == "Imported 1 event; 0 were already stored.\n"

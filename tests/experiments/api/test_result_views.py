@@ -11,6 +11,7 @@ import time_machine
 from config.timestamps import format_timestamp
 from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
+from experiments.metrics.changes import create_metric
 from experiments.results.archive import freeze
 from tests.answers import data
 from tests.conftest import ACTOR, NOON
@@ -91,6 +92,26 @@ def test_results__currencies__are_never_added_and_those_left_out_are_counted(api
     green = ask(api)["metrics"][0]["variants"][1]
     assert (green["value"], green["events"], green["otherCurrencyEvents"]) == (5, 3, 2)
     assert experiment.metrics == ["revenue"]
+
+
+def test_results__texts_for_numbers__are_counted_and_make_the_data_suspicious(api, production):
+    create_metric(key="sales", type="sum", event="purchase", property="sales", actor=ACTOR, now=NOON)
+    ExperimentFactory(key="shop", environment=production, running=True, metrics=["sales"], lookback_days=0)
+    at = NOON + timedelta(hours=1)
+    happened = [("exposed", {"experimentId": "shop", "variant": "green"})]
+    happened += [
+        ("purchase", {"sales": value}) for value in (5, 0, "337,300.00", ".5", "", True, [3], {"EUR": 3}, None)
+    ]
+    happened += [("purchase", {})]
+    record([NewEvent(new_id(), "u", name, at, at, properties) for name, properties in happened], production)
+
+    answer = ask(api)
+    green = answer["metrics"][0]["variants"][1]
+    assert (green["value"], green["events"], green["eventsWithoutNumber"]) == (5, 10, 6)
+    assert answer["verdict"]["decision"] == "check_data"
+    [reason] = answer["verdict"]["reasons"]
+    assert reason["code"] == "not_numbers"
+    assert reason["message"].startswith("6 events of sales")
 
 
 def test_results__capped_metric__tells_the_cap_in_force(api, production):

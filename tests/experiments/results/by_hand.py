@@ -16,10 +16,13 @@ from experiments.metrics.definition import Definition, Quantity, definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.sums import EXPOSURE, ExactSums, step_number
 
-Row = tuple[str, int, date, float, float, float, float, int, int, int]
+Row = tuple[str, int, date, float, float, float, float, int, int, int, int]
 """What is stored of one user and metric: variant, phase and day of exposure, and the columns of FIGURES."""
 
-FIGURES = ("value", "denominator", "value_before", "denominator_before", "events", "other_currency", "steps")
+FIGURES = (
+    *("value", "denominator", "value_before", "denominator_before"),
+    *("events", "other_currency", "without_number", "steps"),
+)
 
 Sums = dict[tuple[int, str, int, date], ExactSums]
 """Sums by the index of the metric, the variant, and the phase and day of exposure."""
@@ -58,7 +61,8 @@ def sums_by_hand(experiment: Experiment, is_counted: Callable[[Exposure], bool] 
         of_counted = (row for user_id, row in of_metric.items() if user_id in counted)
         for variant, phase, day, y, d, x, *others, steps in of_counted:
             capped = sums_of(min(y, cap), d, min(x, cap), *others)
-            add(sums, (metric, variant, phase, day), replace(capped, nonzero=nonzero_of(definition, y)))
+            numbers = {"nonzero": nonzero_of(definition, y), "active": active_of(definition, y, d)}
+            add(sums, (metric, variant, phase, day), replace(capped, **numbers))
             for step in range(1, steps + 1):
                 add(sums, (step_number(metric, step), variant, phase, day), ExactSums(users=1))
     return sums
@@ -86,14 +90,19 @@ PRODUCTS = {
 }
 
 
-def sums_of(y: float, d: float, x: float, e: float, events: int, other_currency: int) -> ExactSums:
+def sums_of(y: float, d: float, x: float, e: float, events: int, other_currency: int, without: int) -> ExactSums:
     values = {"y": y, "d": d, "x": x, "e": e}
     exact = {name: Decimal(repr(math.prod(values[factor] for factor in factors))) for name, factors in PRODUCTS.items()}
-    return ExactSums(users=int(events > 0), positive=int(y > 0), **exact, events=events, other_currency=other_currency)
+    counts = {"events": events, "other_currency": other_currency, "without_number": without}
+    return ExactSums(users=int(events > 0), positive=int(y > 0), **exact, **counts)
 
 
 def nonzero_of(definition: Definition, y: float) -> int:
     return int((definition.cap_percentile is not None or definition.adds_amounts) and y != 0)
+
+
+def active_of(definition: Definition, y: float, d: float) -> int:
+    return int(definition.type == "ratio" and (y != 0 or d != 0))
 
 
 def cap_by_hand(definition: Definition, values: Iterable[float]) -> float:
@@ -155,6 +164,7 @@ def row_of(definition: Definition, exposure: Exposure, events: list[Event]) -> R
         value_of(definition, denominator, before) if denominator else 0,
         sum(is_of(quantity, event) for event in since),
         sum(any(is_in_other_currency(part, event) for part in (quantity, denominator) if part) for event in window),
+        sum(lacks_number(definition, event) for event in since),
         steps,
     )
 
@@ -210,6 +220,19 @@ def amount_of(quantity: Quantity, properties: Mapping[str, Any]) -> float | None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return 0 if abs(value) < 1e-100 else max(-1e100, min(1e100, value))
+
+
+def lacks_number(definition: Definition, event: Event) -> bool:
+    """Return whether an event has something else where a quantity of the metric needs a number."""
+    parts = [part for part in (definition.quantity, definition.denominator) if part and part.property]
+    if definition.type == "distinct":
+        return False
+    return any(
+        event.name == part.event
+        and meets(event.properties, [condition for condition in part.where if condition.property != part.property])
+        and isinstance(event.properties.get(part.property), str | bool | list | dict)
+        for part in parts
+    )
 
 
 def is_in_other_currency(quantity: Quantity, event: Event) -> bool:

@@ -10,7 +10,25 @@ from experiments.metrics.definition import Condition
 from tests.experiments.results.histories import ODD_NAME
 
 TEXTS = [
-    *("", "a", "A", "abc", "true", "1", "5", "é", "e\u0301", "ß", "SS", "日本", "😀"),
+    *(
+        "",
+        "a",
+        "A",
+        "abc",
+        "true",
+        "True",
+        "FALSE",
+        "TRUE ",
+        "fal\u017fe",
+        "1",
+        "5",
+        "é",
+        "e\u0301",
+        "ß",
+        "SS",
+        "日本",
+        "😀",
+    ),
     *('it\'s "%s"\\', "100%", "a_c", "a*c", "[a]"),
 ]
 NUMBERS = [
@@ -33,7 +51,16 @@ CONDITIONS = [
     *(
         Condition(ODD_NAME, operator, values)
         for operator in ("in", "notIn")
-        for values in (("a", "é"), (1, 2.5), (True,), (True, False), ("1", 1, False), tuple(TEXTS), tuple(NUMBERS))
+        for values in (
+            ("a", "é"),
+            (1, 2.5),
+            (True,),
+            (True, False),
+            ("1", 1, False),
+            ("a", "False"),
+            tuple(TEXTS),
+            tuple(NUMBERS),
+        )
     ),
 ]
 

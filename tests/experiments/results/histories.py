@@ -45,6 +45,7 @@ DEFINITIONS = (
     Definition("funnel", 1, "funnel", STEPS[0], window=timedelta(days=4), steps=STEPS),
     Definition("median", 1, "quantile", Quantity("look", ODD_NAME), window=timedelta(days=5), quantile=0.5),
     Definition("price", 1, "quantile", EUROS, quantile=0.9),
+    Definition("no debts", 1, "sum", Quantity("look", ODD_NAME, where=(Condition(ODD_NAME, "greaterThanOrEqual", 0),))),
 )
 NUMBERS = tuple(metric for metric in DEFINITIONS if metric.type not in ("mean", "distinct", "funnel"))
 """Metrics that count events or add amounts."""

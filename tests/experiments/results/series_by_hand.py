@@ -13,7 +13,15 @@ from events.models import Event
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.sums import EXPOSURE, ExactSums, Mature, MetricSums, step_of
-from tests.experiments.results.by_hand import cap_by_hand, counting_events, exposed, nonzero_of, row_of, sums_of
+from tests.experiments.results.by_hand import (
+    active_of,
+    cap_by_hand,
+    counting_events,
+    exposed,
+    nonzero_of,
+    row_of,
+    sums_of,
+)
 
 Sums = dict[tuple[Any, str, int], ExactSums]
 """Sums by metric index or span, variant and phase."""
@@ -73,14 +81,14 @@ def is_mature(exposure: Exposure, span: timedelta | None, moment: datetime) -> b
 def values_of(
     definition: Definition, exposure: Exposure, events: list[Event], cap: float, has_events: bool
 ) -> ExactSums:
-    _, _, _, y, d, x, e, events_of_metric, other_currency, _ = row_of(definition, exposure, events)
-    values = sums_of(min(y, cap), d, min(x, cap), e, events_of_metric, other_currency)
-    values = replace(values, nonzero=nonzero_of(definition, y))
+    _, _, _, y, d, x, e, *counts, _ = row_of(definition, exposure, events)
+    values = sums_of(min(y, cap), d, min(x, cap), e, *counts)
+    values = replace(values, nonzero=nonzero_of(definition, y), active=active_of(definition, y, d))
     return values if has_events or definition.span is None else without_events(values)
 
 
 def without_events(values: ExactSums) -> ExactSums:
-    return replace(values, users=0, events=0)
+    return replace(values, users=0, events=0, without_number=0)
 
 
 def add(sums: Sums, key: tuple[Any, str, int], more: ExactSums) -> None:

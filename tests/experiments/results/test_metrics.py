@@ -53,11 +53,14 @@ def test_is_of__every_operator_and_type__is_what_the_conditions_mean(production:
     ("where", "values"),
     [
         ((Condition(ODD_NAME, "equals", 1),), [1, 1.0]),
-        ((Condition(ODD_NAME, "notEquals", True),), [False]),
+        ((Condition(ODD_NAME, "notEquals", True),), [False, "FALSE"]),
+        ((Condition(ODD_NAME, "equals", True),), [True, "true", "True"]),
+        ((Condition(ODD_NAME, "equals", "TRUE"),), [True, "true", "True"]),
+        ((Condition(ODD_NAME, "in", (True, False)),), [True, "true", "True", False, "FALSE"]),
         ((Condition(ODD_NAME, "notEquals", "a"), Condition(ODD_NAME, "startsWith", "a")), ["abc", "a_c", "a*c"]),
         ((Condition(ODD_NAME, "greaterThan", 2**53),), [2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 1e300]),
         ((Condition(ODD_NAME, "contains", "%"),), ['it\'s "%s"\\', "100%"]),
-        ((Condition(ODD_NAME, "in", (False, "1")),), ["1", False]),
+        ((Condition(ODD_NAME, "in", (False, "1")),), ["1", False, "FALSE"]),
     ],
 )
 def test_is_of__conditions__find_these_values(

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config.database.commit_order import is_watermark_of_this_database
 from config.models import Environment
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
@@ -238,6 +239,21 @@ def test_refresh__watermark_of_another_database__computes_everything_again(
 
     check(experiment)
     assert set(UserValue.objects.values_list("user_id", flat=True)) == {"u"}
+
+
+def test_refresh__values_of_the_version_before__computes_everything_again(experiment: Experiment) -> None:
+    """That version updates values and sums without the columns that it does not know."""
+    measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "sales")))
+    EventFactory(user_id="u", name="purchase", timestamp=NOON, properties={"sales": "337,300.00"})
+    [taken] = {refresh(experiment, NOON).watermark.removeprefix("2/")}
+    UserValue.objects.update(without_number=None)
+    VariantSums.objects.update(without_number=0)
+    ResultState.objects.update(watermark=taken)
+    refresh(experiment, NOON)
+
+    check(experiment)
+    assert [*VariantSums.objects.filter(metric=0).values_list("without_number", flat=True)] == [1]
+    assert not is_watermark_of_this_database(f"2/{taken}"), "the version before would take over the values"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from experiments.results.sums import (
     read_phases,
     read_sums,
 )
+from experiments.results.user_groups import sums_of
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.by_hand import Sums, sums_by_hand, values_by_hand
 from tests.experiments.results.histories import DEFINITIONS, History, make_experiment
@@ -152,3 +153,9 @@ def test_reading__any_number_of_metrics__takes_one_statement(
 ) -> None:
     with django_assert_num_queries(1):
         assert read(experiment)
+
+
+def test_sums_of__ratio__counts_users_with_a_denominator_alone() -> None:
+    """Without them, a ratio that few users raise would have too few users to be judged."""
+    sums = [ExactSums(positive=2, nonzero=3, active=7), ExactSums(positive=2, nonzero=3), ExactSums(positive=2)]
+    assert [sums_of(10, each).nonzero for each in sums] == [7, 3, 2]

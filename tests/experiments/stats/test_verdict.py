@@ -21,6 +21,7 @@ LOADED = Measure("loaded", "share", is_guardrail=True)
 CRASHES = Measure("crashes", "mean", is_decrease_good=True, is_guardrail=True)
 PER_VISIT = Measure("per-visit", "ratio", is_guardrail=True)
 REVENUE = Measure("revenue", "mean")
+GROWTH = {"control": 20_000.0, "treatment": 30_000.0}
 GOOD = SIGNUP, {"control": share(20, 200), "treatment": share(120, 200)}
 
 
@@ -293,6 +294,20 @@ def test_verdict__users_not_split_as_wanted__is_to_check_the_data_whatever_the_g
 @pytest.mark.parametrize(("several", "decision"), [(200, Decision.SHIP), (201, Decision.CHECK_DATA)])
 def test_verdict__users_in_several_variants__is_to_check_the_data_above_one_percent(several, decision):
     assert decide(signups(control=1000, treatment=1200), several=several).decision == decision
+
+
+@pytest.mark.parametrize(("texts", "decision"), [(30, Decision.SHIP), (31, Decision.CHECK_DATA)])
+def test_verdict__texts_for_numbers__is_to_check_the_data_above_one_percent(texts, decision):
+    spent = {key: Sums(n=10_000, nonzero=1000, y=total, yy=total * 50) for key, total in GROWTH.items()}
+    verdict = decide((replace(REVENUE, events=3000, texts=texts), spent))
+    assert verdict.decision == decision
+    assert (ReasonCode.NOT_NUMBERS in codes(verdict)) is (decision == Decision.CHECK_DATA)
+
+
+def test_verdict__texts_for_numbers_of_a_metric_added_post_hoc__decide_nothing():
+    late = replace(REVENUE, events=10, texts=10, is_post_hoc=True)
+    nothing = {key: Sums(n=10_000) for key in GROWTH}
+    assert decide(signups(control=1000, treatment=1200), (late, nothing)).decision == Decision.SHIP
 
 
 def test_verdict__flag_off__is_to_check_the_data_after_a_day(subtests: pytest.Subtests) -> None:

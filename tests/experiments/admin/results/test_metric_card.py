@@ -155,6 +155,20 @@ def test_card__with_other_currencies__says_that_they_are_not_counted() -> None:
     ]
 
 
+def test_card__with_texts_for_numbers__names_the_property() -> None:
+    assert card_of(metric(REVENUE, variant("blue", 4.2, events_without_number=548))).notes == [
+        "548 events have no number in `revenue`, but a text or another value. Such events add nothing."
+    ]
+
+
+def test_card__with_a_user_who_makes_up_much__says_so() -> None:
+    assert card_of(metric(REVENUE, variant("blue", 4.2, least_share=0.1))).notes == []
+    assert card_of(metric(REVENUE, variant("blue", 4.2, least_share=0.987))).notes == [
+        "One user makes up 98 % of the sum in blue, or more, so the figures say little about the others. The audit "
+        "names the user. A cap limits such values."
+    ]
+
+
 def test_card__corrected_for_several_tests__names_the_correction() -> None:
     figures = metric(
         CONVERSION, variant("blue", 0.1), variant("green", 0.1, compared(estimate(0.1, 1), estimate(0.1, 1), family=4))

@@ -9,8 +9,10 @@ import pytest
 from experiments.admin.results.panel import build_badge, build_panel
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Exposure
-from experiments.results.classification import AssignmentAudit, Cause
-from experiments.results.types import Guards
+from experiments.results.classification import NO_EXPOSURES, AssignmentAudit, Cause
+from experiments.results.large_values import LargeValue
+from experiments.results.types import DataAudit, Guards
+from experiments.results.unexposed import NOBODY_UNEXPOSED, Unexposed
 from experiments.stats.outcomes import Decision, SampleRatio, Verdict
 from experiments.stats.types import Reason, ReasonCode
 from tests.admin import messages_of, sign_in, text_of
@@ -91,12 +93,18 @@ def test_guards__with_nothing_wrong__say_so() -> None:
 
 def test_guards__with_everything_wrong__are_alarms() -> None:
     uneven = SampleRatio({}, chi_square_p=1e-9, always_valid_p=1e-6, is_mismatch=True)
-    assert guards_in_words(Guards(uneven, 1, 2_000, 3, 5, AUDIT)) == {
+    unexposed = Unexposed(3_000, 7, 2, "Send the same ids.")
+    large = [LargeValue("revenue", "green", "ada", 1e7, 0.987)]
+    audit = DataAudit(5, AUDIT, unexposed, similar_ids=2, large_values=large)
+    assert guards_in_words(Guards(uneven, 1, 2_000, 3, audit)) == {
         "Sample ratio": ("does not match the weights (p < 0.001)", True),
         "Users in several variants": ("1 user; each counts for the first variant", True),
         "Events with unknown variants": ("2,000 events; not counted", True),
         "Doubted reports": ("3 events; not counted, as client keys may not report these", True),
         "Events before exposure": ("5 events; not counted", False),
+        "Conversions without exposure": ("3,000 events of 7 users; not counted. Send the same ids.", True),
+        "Similar ids": ("2 users; other ids but for blanks or case; each counts as a user", True),
+        "Large values": ("98 % of revenue in green come from the user ada", True),
         "Assignment mismatches": (
             "8 of 400 exposures: 2 reported by clients or imported, 6 for no known cause",
             True,
@@ -104,6 +112,15 @@ def test_guards__with_everything_wrong__are_alarms() -> None:
         "Exposures outside the run": ("1 exposure; before the start or after the stop", True),
     }
     assert build_panel(results(EXPERIMENT, guards=Guards(uneven, 0, 0))).is_mismatch
+
+
+def test_guards__audited_with_nothing_wrong__say_so() -> None:
+    clean = DataAudit(0, NO_EXPOSURES, NOBODY_UNEXPOSED)
+    words = guards_in_words(Guards(EVEN, 0, 0, audit=clean))
+    audited = ("Conversions without exposure", "Similar ids", "Large values", "Assignment mismatches")
+    assert [words[name] for name in audited] == [("none", False)] * 4
+    older = guards_in_words(Guards(EVEN, 0, 0, audit=DataAudit(0, NO_EXPOSURES, None)))
+    assert "Conversions without exposure" not in older
 
 
 def test_guard__without_enough_users__gives_the_reason() -> None:
