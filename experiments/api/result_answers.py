@@ -177,6 +177,10 @@ class ResultsOfExperiment(Answer, kw_only=True):
     started_at: Moment | None
     stopped_at: Moment | None
     as_of: Moment
+    counts_until: Annotated[
+        Moment | None,
+        described("Until when events count after the stop for metrics with a window. Null if the stop cut them off."),
+    ]
     frozen_at: Annotated[Moment | None, described("Since when the results no longer change.")]
     control: Key
     correction: Annotated[str, one_of(CORRECTIONS)]
@@ -200,6 +204,7 @@ class ResultsOfExperiment(Answer, kw_only=True):
             status=str(experiment.status),
             started_at=experiment.started_at,
             stopped_at=experiment.stopped_at,
+            counts_until=experiment.counts_until,
             frozen_at=experiment.frozen_at,
             plan=RegisteredPlan.of(source),
             verdict=ResultVerdict.of(source.verdict, metric=source.primary),

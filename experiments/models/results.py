@@ -32,7 +32,7 @@ class ResultState(models.Model):
     It is empty before the first refresh, and to have everything computed again.
     """
     stopped_at = models.DateTimeField(null=True, default=None)
-    """The stop that the values were computed for."""
+    """The end of counting that the values were computed for: the stop, or later if windows went on counting."""
     refreshed_at = models.DateTimeField(null=True, default=None)
     caps: models.JSONField[dict[str, float], dict[str, float]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict

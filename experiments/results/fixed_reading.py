@@ -117,8 +117,7 @@ def _is_due(stored: Document, experiment: Experiment, now: datetime) -> bool:
 
 def _in_force(stored: Document | None, experiment: Experiment) -> FixedReading | None:
     reading = _parse(stored) if stored else None
-    is_void = reading and experiment.stopped_at is not None and reading.instant > experiment.stopped_at
-    return None if is_void else reading
+    return reading if reading and reading.instant <= experiment.counted_by(reading.instant) else None
 
 
 def _compute(experiment: Experiment, now: datetime) -> tuple[FixedReading, str] | None:
@@ -171,10 +170,10 @@ def find_caps(stopped: Experiment) -> Caps:
 
 def sums_until_stop(stopped: Experiment, caps: Caps) -> SumsAsOf:
     """Return the sums at the stop. Users whose window is not over then have values of 0."""
-    assert stopped.stopped_at is not None  # noqa: S101 (see `as_if_stopped`)
+    assert stopped.counting_ends_at is not None  # noqa: S101 (see `as_if_stopped`)
     source = source_of(stopped)
     spans = {definition.span for definition in source.definitions.values() if definition.span is not None}
-    boundaries = {span: floor_to_second(stopped.stopped_at - span) + _SECOND for span in spans}
+    boundaries = {span: floor_to_second(stopped.counting_ends_at - span) + _SECOND for span in spans}
     values = computed_values(replace(source, mature_by=boundaries))
     by_phase: dict[int, dict[int, dict[str, ExactSums]]] = {}
     exposed = source.exposures.values_list("phase", "variant")
@@ -206,7 +205,7 @@ def _quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[froze
 def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
     """Return the instant at which every variant had its planned number of users who are mature for the primary metric.
 
-    None where there is no fixed plan, or where `now` or the stop comes first. The sums must be up to date.
+    None where there is no fixed plan, or where `now` or the end of counting comes first. The sums must be up to date.
     """
     primary = primary_of(definitions_of(experiment))
     planned_users = planned_by_variant(experiment)
@@ -214,8 +213,8 @@ def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
         return None
     instants = [_nth_mature(experiment, primary, variant, number) for variant, number in planned_users.items()]
     reached = [instant for instant in instants if instant is not None]
-    end = now if experiment.stopped_at is None else min(now, experiment.stopped_at)
-    return max(reached) if len(reached) == len(instants) and max(reached) <= end else None
+    is_reached = len(reached) == len(instants) and max(reached) <= experiment.counted_by(now)
+    return max(reached) if is_reached else None
 
 
 def _has_enough_users(experiment: Experiment, planned_users: Mapping[str, int]) -> bool:

@@ -123,7 +123,9 @@ def describe_indistinguishable(measure: Measure, key: str, others: Sequence[str]
 
 
 def find_waiting(inputs: Inputs) -> Iterator[Reason]:
-    """Yield the number of users whose windows a stop would cut off, for each metric."""
+    """Yield the number of users whose windows a stop would cut off, for each metric; none once it is stopped."""
+    if not inputs.design.is_running:
+        return
     for index, measure in enumerate(inputs.measures):
         exposed, counted = sum(inputs.users.values()), sum(counted_users(inputs, index).values())
         if measure.counts_mature_users and counted < exposed:
