@@ -33,7 +33,7 @@ from experiments.results.sums import (
 )
 from experiments.results.values import stored_values
 from tests.conftest import NOON
-from tests.experiments.results.by_hand import exposed, sums_by_hand
+from tests.experiments.results.by_hand import exposed, last_moment, sums_by_hand
 from tests.experiments.results.histories import DEFINITIONS, NUMBERS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 from tests.plans import analyze
@@ -51,7 +51,7 @@ def read(experiment: Experiment, at: datetime, **options: Any) -> MatureSums:
 
 
 def is_mature(experiment: Experiment, span: timedelta | None, at: datetime, exposure: Exposure) -> bool:
-    end = min(filter(None, (at, experiment.stopped_at)))
+    end = min(at, last_moment(experiment))
     return span is None or exposure.exposed_at.replace(microsecond=0) + span <= end
 
 
