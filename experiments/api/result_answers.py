@@ -17,6 +17,7 @@ from experiments.results.analyse import CORRECTIONS, MATURITIES
 from experiments.results.assignment_audit import assignment_audit_document
 from experiments.results.classification import AssignmentAudit
 from experiments.results.study import lookback_days_of
+from experiments.results.verdicts import REACHED
 from experiments.stats import outcomes
 from experiments.stats import types as stats
 from flags.api.rule_schema import CONDITIONS
@@ -112,6 +113,28 @@ class ResultGuards(Answer, kw_only=True):
     assignments: ResultAssignments | UnsetType = UNSET
 
 
+class ReachedLift(Answer):
+    """The lift of the primary metric in a treatment, with the interval that decides."""
+
+    variant: Key
+    estimate: float
+    lower: Annotated[float | None, described("Null if this side is open.")]
+    upper: Annotated[float | None, described("Null if this side is open.")]
+    level: Share
+
+
+class ReachedVerdict(Answer):
+    """A verdict that was reached: since when, and if it no longer stands, until when."""
+
+    decision: Annotated[str, one_of(REACHED)]
+    variant: Annotated[Key | None, described("The variant to ship. Null for `do_not_ship`.")]
+    metric: Annotated[Name | None, described("The primary metric, of which the lifts are.")]
+    reached_at: Annotated[Moment, described("When a look at the results first showed it.")]
+    lifts: Annotated[list[ReachedLift], described("Those of that moment: of the variant, or else of all treatments.")]
+    ended_at: Annotated[Moment | None, described("When a look no longer showed it. Null while it stands.")]
+    lifts_at_end: Annotated[list[ReachedLift], described("The same lifts at that moment. Empty while it stands.")]
+
+
 class ResultVerdict(Answer):
     """What to do now."""
 
@@ -119,6 +142,12 @@ class ResultVerdict(Answer):
     variant: Annotated[Key | None, described("The variant to ship.")]
     metric: Annotated[Name | None, described("The primary metric, which decides. Null if no metric is a goal.")]
     reasons: list[Reason]
+    reached: Annotated[
+        list[ReachedVerdict],
+        described(
+            "All verdicts to ship, or not to ship, that were reached, the oldest first, whether they stand or not."
+        ),
+    ]
 
 
 class VariantUsers(Answer):
@@ -207,7 +236,7 @@ class ResultsOfExperiment(Answer, kw_only=True):
             counts_until=experiment.counts_until,
             frozen_at=experiment.frozen_at,
             plan=RegisteredPlan.of(source),
-            verdict=ResultVerdict.of(source.verdict, metric=source.primary),
+            verdict=ResultVerdict.of(source.verdict, metric=source.primary, reached=source.verdicts),
             metrics=[MetricFigures.of(metric, lookback_days=lookback_days) for metric in source.metrics],
             breakdown=ResultBreakdown.of(breakdown, lookback_days=lookback_days, keys=keys) if breakdown else None,
         )
