@@ -143,11 +143,9 @@ class ResultVerdict(Answer):
     metric: Annotated[Name | None, described("The primary metric, which decides. Null if no metric is a goal.")]
     reasons: list[Reason]
     reached: Annotated[
-        list[ReachedVerdict],
-        described(
-            "All verdicts to ship, or not to ship, that were reached, the oldest first, whether they stand or not."
-        ),
-    ]
+        list[ReachedVerdict] | UnsetType,
+        described("All verdicts to ship, or not to ship, that were reached, the oldest first. Left out without any."),
+    ] = UNSET
 
 
 class VariantUsers(Answer):
