@@ -127,6 +127,7 @@ EXPERIMENT_WORDS = KindWords(
         **{"analysis": "the analysis", "minimumDays": "the shortest run", "lookbackDays": "the look-back"},
         **{"tuningSampleSize": "the size for which the tests are tuned", "winner": "the winner"},
         **{"givenTuningSampleSize": "the tuning sample size", "startedAt": "the start", "stoppedAt": "the end"},
+        "countsUntil": "the time until which windows go on counting",
     },
     describe_value=_value,
     headline=_headline,

@@ -69,7 +69,7 @@ kind_words[changes.KIND] = EXPERIMENT_WORDS
 reversibles[changes.KIND] = Experiments()
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_plan")
-_MOMENTS = ("shown_creation", "shown_start", "shown_end")
+_MOMENTS = ("shown_creation", "shown_start", "shown_end", "shown_counting")
 _ABOUT = ("description", "hypothesis", "owner")
 _TONES = {"archived": "default", Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
 
@@ -197,6 +197,10 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
     def shown_end(self, experiment: Experiment) -> SafeString | None:
         return time_cell(experiment.stopped_at)
 
+    @column("Windows count until")
+    def shown_counting(self, experiment: Experiment) -> SafeString | None:
+        return time_cell(experiment.counts_until)
+
     # the form
 
     def get_form(
@@ -213,7 +217,8 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
                 ("Flag", {"fields": ["flag"]}),
                 ("Plan", {"fields": [*PLAN_FIELDS, "reason"]}),
             ]
-        moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
+        times = (obj.created_at, obj.started_at, obj.stopped_at, obj.counts_until)
+        moments = dict(zip(_MOMENTS, times, strict=True))
         past = [name for name, moment in moments.items() if moment is not None]
         facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
         if self.has_change_permission(request, obj):

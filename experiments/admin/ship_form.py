@@ -14,11 +14,13 @@ from django.utils.functional import cached_property
 from config.admin.forms import ReasonField, StrictForm, TextField
 from config.admin.numbers import PercentageField
 from config.change_log.named_users import fill, part_of
+from experiments.admin.open_windows import KEEP, WindowChoice, has_windows, window_choices
 from experiments.admin.words import describe_audience, describe_served
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping, describe_affected
 from experiments.lifecycle.flag_rule import is_on, removed_rules
 from experiments.lifecycle.objections import against_removal
-from experiments.models import Experiment, Status
+from experiments.models import Status
+from experiments.results.types import Results
 from flags.changes.experiment_rules import ShipTo
 from flags.usage.comparison import Preview
 from flags.usage.previews import NoSample
@@ -69,16 +71,22 @@ class ShipForm(StrictForm, forms.Form):
         coerce=lambda chosen: chosen == "true",
         error_messages={"required": "Choose whether to switch the flag on."},
     )
+    keep_counting = forms.TypedChoiceField(
+        choices=[("", "Cut them off"), (KEEP, "Go on counting")],
+        required=False,
+        coerce=lambda chosen: chosen == KEEP,
+    )
     reason = ReasonField()
 
     class Media:
         js = (Script("experiments/ship.js", type="module", blocking="render"),)
 
-    def __init__(
-        self, data: Any, *, experiment: Experiment, winner: str | None, objections: Mapping[str, Sequence[str]]
-    ) -> None:
+    def __init__(self, data: Any, *, results: Results, objections: Mapping[str, Sequence[str]]) -> None:
+        experiment, winner = results.experiment, results.verdict.variant
         super().__init__(data, initial={"winner": winner}, label_suffix="")
-        self.experiment, self.verdict, self.objections = experiment, winner, objections
+        self.results, self.experiment, self.verdict, self.objections = results, experiment, winner, objections
+        if not has_windows(experiment):
+            del self.fields["keep_counting"]
         if not experiment.flag:
             del self.fields["holdback"], self.fields["ship_to"]
         if not experiment.flag or experiment.status != Status.RUNNING or is_on(experiment):
@@ -88,7 +96,8 @@ class ShipForm(StrictForm, forms.Form):
     def values(self) -> dict[str, Any]:
         """Return the arguments of `stop_experiment`."""
         typed = {"holdback": None, "enable": None, **self.cleaned_data}
-        return {**typed, "ship_to": typed.get("ship_to") or None}
+        keep_counting = bool(typed.get("keep_counting"))
+        return {**typed, "ship_to": typed.get("ship_to") or None, "keep_counting": keep_counting}
 
     @cached_property
     def ship_to_choices(self) -> list[ShipToChoice]:
@@ -119,6 +128,13 @@ class ShipForm(StrictForm, forms.Form):
             )
             for key, label in _SHIP_TO
         ]
+
+    @property
+    def window_choices(self) -> list[WindowChoice]:
+        """Return what can happen to open windows; empty where no metric has a window."""
+        if "keep_counting" not in self.fields:
+            return []
+        return window_choices(self.results, self["keep_counting"].value() or "", ships=True)
 
     @property
     def choices(self) -> list[WinnerChoice]:

@@ -22,6 +22,7 @@ from config.admin.site import Confirmation, button, writer_here
 from config.errors import DomainError
 from config.models import ReasonSetting
 from experiments.admin.guided import GuidedPages
+from experiments.admin.open_windows import KEEP, WindowChoice, has_windows, window_choices
 from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import build_panel
 from experiments.admin.ship_form import ShipForm
@@ -162,14 +163,18 @@ class StepPages(GuidedPages, ResultPages):
             f"Stop {experiment.key} without a winner?",
             (
                 "Users are no longer assigned. Code that asks for a variant gets an error.",
-                "Events after this moment do not count for the results.",
+                *(() if has_windows(experiment) else ("Events after this moment do not count for the results.",)),
                 *_about_flag(experiment, f"uses its other rules again{_other_rules(experiment)}"),
                 f"{_describe_reopening(experiment)} To show everyone one variant, ship it instead.",
             ),
             "Stop the experiment",
         )
-        act = partial(_move, request, experiment, partial(changes.stop_experiment, clock=timezone.now))
-        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is stopped.")
+        chosen = sent_input(request).get("keep_counting", "")
+        stop = partial(changes.stop_experiment, clock=timezone.now, keep_counting=chosen == KEEP)
+        choices = partial(_window_choices, experiment, chosen)
+        act, template = partial(_move, request, experiment, stop), f"{_TEMPLATES}/stop.html"
+        done = f"{experiment.key} is stopped.{' Open windows go on counting.' if chosen == KEEP else ''}"
+        return self.confirm(request, experiment, confirmation, act, done, template=template, window_choices=choices)
 
     @button("Reopen", permission="change", icon="replay")
     def reopen(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -201,11 +206,10 @@ class StepPages(GuidedPages, ResultPages):
         now = timezone.now()
         results = analyse_experiment(experiment, now)
         raised = {
-            key: [objection.message for objection in find_objections(results, key, now)]
+            key: [objection.message for objection in find_objections(results, key, now, keeps_counting=True)]
             for key in experiment.variant_keys
         }
-        sent, verdict = sent_input(request) or None, results.verdict.variant
-        form = ShipForm(sent, experiment=experiment, winner=verdict, objections=raised)
+        form = ShipForm(sent_input(request) or None, results=results, objections=raised)
 
         def act() -> object:
             return changes.stop_experiment(
@@ -214,7 +218,9 @@ class StepPages(GuidedPages, ResultPages):
 
         to_all = not experiment.flag or request.POST.get("ship_to") == ShipTo.EVERYONE
         users = "everyone" if to_all else "the audience of the experiment"
-        done = f"{request.POST.get('winner')} is shipped to {users}. {experiment.key} is stopped."
+        is_counting = request.POST.get("keep_counting") == KEEP
+        goes_on = " Open windows go on counting." if is_counting else ""
+        done = f"{request.POST.get('winner')} is shipped to {users}. {experiment.key} is stopped.{goes_on}"
         panel, consequences = build_panel(results, outcome_of(results)), _shipping(request, experiment, results)
         context = {"panel": panel, "consequences": consequences, "form": form}
         return self._fill_in(request, experiment, f"Ship a variant of {experiment.key}", act, done, context, "ship")
@@ -321,6 +327,13 @@ def _fitting_shelves(experiment: Experiment) -> tuple[str, ...]:
     return ("archive",) if experiment.archived_at is None else ("unarchive",)
 
 
+def _window_choices(experiment: Experiment, chosen: str) -> list[WindowChoice]:
+    """Return what a stop without a winner can do to open windows."""
+    if experiment.status != Status.RUNNING or not has_windows(experiment):
+        return []
+    return window_choices(analyse_experiment(experiment, timezone.now()), chosen, ships=False)
+
+
 def _move(request: HttpRequest, experiment: Experiment, move: Callable[..., object]) -> None:
     move(key=experiment.key, reason=reason_of(request), **writer_here(request))
 
@@ -349,8 +362,9 @@ def _other_rules(experiment: Experiment) -> str:
 
 def _shipping(request: HttpRequest, experiment: Experiment, results: Results) -> list[str]:
     environment = current_environment(request).name
+    frozen = "" if has_windows(experiment) else " Its results are frozen: later events do not change them."
     return [
-        f"The experiment stops with {results.users:,} users. Its results are frozen: later events do not change them.",
+        f"The experiment stops with {results.users:,} users.{frozen}",
         "Code that asks for a variant gets the winner for everyone from now on.",
         *_about_flag(experiment, f"serves the winner in {environment} to the users chosen above"),
         _describe_reopening(experiment),

@@ -155,12 +155,19 @@ class ExperimentSerializer(StrictSerializer):
     createdAt = TimestampField(source="created_at", read_only=True)
     startedAt = TimestampField(source="started_at", read_only=True)
     stoppedAt = TimestampField(source="stopped_at", read_only=True)
+    countsUntil = TimestampField(
+        source="counts_until",
+        read_only=True,
+        help_text="Until when events count after the stop for metrics with a window, because the stop was to "
+        "`keepCounting`. Left out if the stop cut open windows off.",
+    )
     archivedAt = TimestampField(source="archived_at", read_only=True)
 
     left_out_while_empty = (
         *("tuningSampleSize", "percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
         *("minimumEffect", "analysis", "minimumDays", "lookbackDays", "owner", "hypothesis"),
-        *("registration", "phases", "winner", "holdback", "shipTo", "startedAt", "stoppedAt", "archivedAt"),
+        *("registration", "phases", "winner", "holdback", "shipTo", "startedAt", "stoppedAt"),
+        *("countsUntil", "archivedAt"),
     )
 
     @extend_schema_field(serializers.DictField(child=VariantResultSerializer()))
@@ -271,6 +278,13 @@ class StopSerializer(ReopenSerializer):
         required=False,
         help_text="Whether to switch the flag on in the same transaction. It is required if there is a winner and the "
         "flag is off, and refused otherwise. With `false`, nobody gets the winner by the flag until it is on.",
+    )
+    keepCounting = SwitchField(
+        source="keep_counting",
+        required=False,
+        help_text="Whether events go on counting for metrics with a window until the windows of all exposed users are "
+        "over. The results freeze afterwards. It is refused if no metric has a window. Default: false, which cuts "
+        "open windows off.",
     )
 
 

@@ -17,6 +17,7 @@ from experiments.results.analyse import CORRECTIONS, MATURITIES
 from experiments.results.assignment_audit import assignment_audit_document
 from experiments.results.classification import AssignmentAudit
 from experiments.results.study import lookback_days_of
+from experiments.results.verdicts import REACHED
 from experiments.stats import outcomes
 from experiments.stats import types as stats
 from flags.api.rule_schema import CONDITIONS
@@ -160,6 +161,28 @@ class ResultGuards(Answer, kw_only=True):
         )
 
 
+class ReachedLift(Answer):
+    """The lift of the primary metric in a treatment, with the interval that decides."""
+
+    variant: Key
+    estimate: float
+    lower: Annotated[float | None, described("Null if this side is open.")]
+    upper: Annotated[float | None, described("Null if this side is open.")]
+    level: Share
+
+
+class ReachedVerdict(Answer):
+    """A verdict that was reached: since when, and if it no longer stands, until when."""
+
+    decision: Annotated[str, one_of(REACHED)]
+    variant: Annotated[Key | None, described("The variant to ship. Null for `do_not_ship`.")]
+    metric: Annotated[Name | None, described("The primary metric, of which the lifts are.")]
+    reached_at: Annotated[Moment, described("When a look at the results first showed it.")]
+    lifts: Annotated[list[ReachedLift], described("Those of that moment: of the variant, or else of all treatments.")]
+    ended_at: Annotated[Moment | None, described("When a look no longer showed it. Null while it stands.")]
+    lifts_at_end: Annotated[list[ReachedLift], described("The same lifts at that moment. Empty while it stands.")]
+
+
 class ResultVerdict(Answer):
     """What to do now."""
 
@@ -167,6 +190,10 @@ class ResultVerdict(Answer):
     variant: Annotated[Key | None, described("The variant to ship.")]
     metric: Annotated[Name | None, described("The primary metric, which decides. Null if no metric is a goal.")]
     reasons: list[Reason]
+    reached: Annotated[
+        list[ReachedVerdict] | UnsetType,
+        described("All verdicts to ship, or not to ship, that were reached, the oldest first. Left out without any."),
+    ] = UNSET
 
 
 class VariantUsers(Answer):
@@ -225,6 +252,10 @@ class ResultsOfExperiment(Answer, kw_only=True):
     started_at: Moment | None
     stopped_at: Moment | None
     as_of: Moment
+    counts_until: Annotated[
+        Moment | None,
+        described("Until when events count after the stop for metrics with a window. Null if the stop cut them off."),
+    ]
     frozen_at: Annotated[Moment | None, described("Since when the results no longer change.")]
     control: Key
     correction: Annotated[str, one_of(CORRECTIONS)]
@@ -248,9 +279,10 @@ class ResultsOfExperiment(Answer, kw_only=True):
             status=str(experiment.status),
             started_at=experiment.started_at,
             stopped_at=experiment.stopped_at,
+            counts_until=experiment.counts_until,
             frozen_at=experiment.frozen_at,
             plan=RegisteredPlan.of(source),
-            verdict=ResultVerdict.of(source.verdict, metric=source.primary),
+            verdict=ResultVerdict.of(source.verdict, metric=source.primary, reached=source.verdicts),
             metrics=[MetricFigures.of(metric, lookback_days=lookback_days) for metric in source.metrics],
             breakdown=ResultBreakdown.of(breakdown, lookback_days=lookback_days, keys=keys) if breakdown else None,
         )

@@ -19,7 +19,8 @@ from experiments.models import Experiment
 from experiments.models.documents import get_experiment
 
 FIELD = "--at"
-"""The option of the commands, which refusals name."""
+COUNTING_FIELD = "--keep-counting"
+"""The options of the commands, which refusals name."""
 MAX_PAST = timedelta(days=3_650)
 
 
@@ -50,6 +51,10 @@ def stop_at(
     `decision` has further arguments of `stop_experiment`. Raises as `stop_experiment` does.
     """
     _check(stopped_at, now)
+    if stopped_at is not None and (decision or {}).get("keep_counting"):
+        # A fixed analysis may have been read after that time, with users who came after it.
+        message = f"Must be left out with {FIELD}: windows go on counting after a stop now."
+        raise ValidationFailed([Detail(COUNTING_FIELD, DetailCode.INVALID_VALUE, message)])
     experiment = get_experiment(key, environment)
     begun = [parse_timestamp(phase["startedAt"]) for phase in experiment.phases]
     if begun and stopped_at is not None and stopped_at < begun[-1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from config.change_log.writing import Actor, Writing
@@ -26,6 +26,7 @@ from experiments.lifecycle.transitions import (
     update_status,
     writing_experiment,
 )
+from experiments.metrics.definition import definitions_of
 from experiments.models import REOPENABLE_FOR, Experiment, ResultState, Status
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_results
@@ -33,6 +34,7 @@ from experiments.results.analyse import analyse_experiment
 from experiments.results.archive import prepare_freeze, refresh_for_the_last_time
 from experiments.results.driven_flag import read_off_since
 from experiments.results.forced_exposures import remove_forced_exposures
+from experiments.results.refresh import refresh_locked
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.types import Estimate
 from flags.changes.experiment_rules import ShipTo
@@ -67,6 +69,7 @@ def stop_experiment(
     holdback: float | None = None,
     ship_to: str | None = None,
     enable: bool | None = None,
+    keep_counting: bool = False,
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
@@ -76,6 +79,9 @@ def stop_experiment(
     (`ship_to`), except `holdback` percent of these users. Objections to the winner require a reason. If the flag is
     off, `enable` must say whether to switch it on. The periodic task stores the explanations of the results later,
     because that takes a while. Raises ValidationFailed, or DomainError `experiment_not_found` or `invalid_transition`.
+
+    With `keep_counting`, nobody is exposed after the stop either, but events count for the metrics with a window until
+    the window of the last user is over. The periodic task freezes the results afterwards.
 
     The experiment ends at `stopped_at`. By default it ends when `clock` is read, once no variant can be assigned any
     more: then every variant that was answered counts. Without both, it ends at the time of the write.
@@ -87,7 +93,9 @@ def stop_experiment(
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written, **_flag_off_since(off_since)} if written else None
             ended = stopped_at or _moment_without_assignments(log, experiment, clock)
-            change_status(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
+            counts_until = _end_of_windows(experiment, ended) if keep_counting else None
+            columns = {"stopped_at": ended, "counts_until": counts_until, "decision": decision}
+            change_status(log, experiment, Status.RUNNING, Status.STOPPED, **columns)
         return experiment
     experiment = get_experiment(key, environment)
     _compute_results(experiment, now)
@@ -98,7 +106,7 @@ def stop_experiment(
     with writing_experiment(key, environment, if_match, actor=actor, now=now, reason=reason) as (log, experiment):
         _check_decision(experiment, winner, holdback, ship_to, enable)
         shipment = Shipment(winner, holdback or 0, ShipTo(ship_to or ShipTo.AUDIENCE), bool(enable))
-        _stop_with_winner(log, experiment, shipment, affected, stopped_at, clock)
+        _stop_with_winner(log, experiment, shipment, affected, stopped_at, clock, keep_counting=keep_counting)
     return experiment
 
 
@@ -142,13 +150,14 @@ def try_to_reopen(log: Writing, experiment: Experiment) -> None:
 def stop_again(log: Writing, experiment: Experiment, stopped: Document) -> None:
     """Undo a reopening: stop the experiment without a winner, as of its earlier stop, which `stopped` has as JSON."""
     written = flag_rule.remove_rule(log, experiment)
-    decision = stopped.get("decision")
+    decision, counts_until = stopped.get("decision"), stopped.get("countsUntil")
     change_status(
         log,
         experiment,
         Status.RUNNING,
         Status.STOPPED,
         stopped_at=parse_timestamp(stopped["stoppedAt"]),
+        counts_until=parse_timestamp(counts_until) if counts_until else None,
         decision={**(decision or {}), "flag": written} if written else decision,
     )
 
@@ -162,7 +171,7 @@ def is_reopenable(experiment: Experiment, now: datetime) -> bool:
 def _run_again(log: Writing, experiment: Experiment) -> None:
     """Change the status and the flag of a reopened experiment."""
     written = (experiment.decision or {}).get("flag")
-    columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
+    columns = {"stopped_at": None, "counts_until": None, "frozen_at": None, "winner": "", "decision": None}
     change_status(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
     if written:
         flag_rule.restore_rules(log, experiment, written)
@@ -243,6 +252,18 @@ def _refuse_without_winner(**values: object) -> None:
         raise ValidationFailed([Detail(field, DetailCode.INVALID_VALUE, message) for field in sent])
 
 
+def _end_of_windows(experiment: Experiment, stopped_at: datetime) -> datetime:
+    """Return when the last window is over of users who are exposed by the stop.
+
+    Raises ValidationFailed if no metric has a window.
+    """
+    spans = [definition.span for definition in definitions_of(experiment) if definition.span is not None]
+    if not spans and experiment.status == Status.RUNNING:  # others are refused for their status
+        message = "Must be left out: no metric of the experiment has a window that could be open."
+        raise ValidationFailed([Detail("keepCounting", DetailCode.INVALID_VALUE, message)])
+    return stopped_at + max(spans, default=timedelta(0))
+
+
 def _moment_without_assignments(log: Writing, experiment: Experiment, clock: Callable[[], datetime] | None) -> datetime:
     """Wait for transactions that record assignments, make later ones wait, and return the time."""
     lock_rows(Rank.EXPERIMENTS, Experiment.objects.filter(pk=experiment.pk))
@@ -256,8 +277,12 @@ def _stop_with_winner(
     affected: Affected | None,
     stopped_at: datetime | None,
     clock: Callable[[], datetime] | None,
+    *,
+    keep_counting: bool,
 ) -> None:
-    """Stop the experiment, freeze its results, check them, and let the flag serve the winner."""
+    """Stop the experiment, freeze its results unless windows go on counting, check them, and let the flag serve the
+    winner.
+    """
     is_running = experiment.status == Status.RUNNING
     # In the order of locks, all before the moment is read.
     if is_running and experiment.forced_variants:
@@ -268,13 +293,18 @@ def _stop_with_winner(
     # Another process may have assigned a tester before it learned of the forced variant.
     remove_forced_exposures(experiment)
     states = lock_results([experiment.pk]) if is_running else []
-    before = update_status(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=shipment.winner)
+    counts_until = _end_of_windows(experiment, ended) if keep_counting else None
+    columns = {"stopped_at": ended, "counts_until": counts_until, "winner": shipment.winner}
+    before = update_status(experiment, Status.RUNNING, Status.STOPPED, **columns)
     for state in states:
-        refresh_for_the_last_time(state, log.at)
+        if keep_counting:
+            refresh_locked(state, log.at)
+        else:
+            refresh_for_the_last_time(state, log.at)
     experiment.refresh_from_db()
     results = analyse_experiment(experiment, log.at, is_being_stopped=True)
     removed = flag_rule.removed_rules(experiment, shipment.ship_to)
-    objections = find_objections(results, shipment.winner, log.at, removed, affected)
+    objections = find_objections(results, shipment.winner, log.at, removed, affected, keeps_counting=keep_counting)
     _require_reason(log.reason, shipment.winner, objections)
     decision = {**_decision(results, shipment, objections), "reason": log.reason}
     written = flag_rule.ship(

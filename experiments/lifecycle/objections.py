@@ -12,6 +12,7 @@ from config.change_log.named_users import fill
 from config.documents import Document
 from experiments.lifecycle.affected_users import Affected
 from experiments.models.plan import remaining_run
+from experiments.results.cut_off import find_cut_off
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, SampleRatio
@@ -31,6 +32,7 @@ class Cause(StrEnum):
     NOT_THE_VERDICT = "not_the_verdict"
     RULES_REMOVED = "rules_removed"
     OUTSIDERS_AFFECTED = "outsiders_affected"
+    USERS_WAITING = "users_waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,13 @@ def find_objections(
     now: datetime,
     removed_rules: Sequence[tuple[int, Document]] = (),
     affected: Affected | None = None,
+    *,
+    keeps_counting: bool = False,
 ) -> list[Objection]:
     """Return the objections to shipping `winner` by these results. Objections to the data come first.
 
     `removed_rules` are the rules that shipping to everyone removes from the flag, with their numbers. `affected` says
-    which recent users see something else.
+    which recent users see something else. With `keeps_counting`, the stop cuts off no windows.
     """
     return [
         *_against_the_data(results),
@@ -68,6 +72,7 @@ def find_objections(
         *_by_shortest_run(results, winner),
         *_by_size(results),
         *_by_verdict(results, winner),
+        *([] if keeps_counting else against_cutting_off(results)),
         *against_removal(removed_rules, now),
         *against_affecting(affected),
     ]
@@ -86,6 +91,13 @@ def against_affecting(affected: Affected | None) -> Iterator[Objection]:
         number = f"{affected.outsiders:,} of {affected.users:,} recent users"
         message = f"it changes what {number} see who are not in the experiment"
         yield Objection(Cause.OUTSIDERS_AFFECTED, message)
+
+
+def against_cutting_off(results: Results) -> Iterator[Objection]:
+    """Object to cutting off windows where the verdict would be to ship: the metrics may still change."""
+    if results.verdict.decision == Decision.SHIP:
+        for cut in find_cut_off(results):
+            yield Objection(Cause.USERS_WAITING, cut.clause)
 
 
 def _against_the_data(results: Results) -> Iterator[Objection]:

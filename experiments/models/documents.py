@@ -83,6 +83,7 @@ def _extras(experiment: Experiment) -> Document:
         "owner": experiment.owner,
         "hypothesis": experiment.hypothesis,
         "archivedAt": format_timestamp(experiment.archived_at) if experiment.archived_at else None,
+        "countsUntil": format_timestamp(experiment.counts_until) if experiment.counts_until else None,
         "registration": experiment.registration,
         "phases": experiment.phases,
         "winner": experiment.winner,

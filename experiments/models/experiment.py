@@ -150,6 +150,9 @@ class Experiment(models.Model):
     created_at = models.DateTimeField(editable=False)
     started_at = models.DateTimeField(null=True, editable=False)
     stopped_at = models.DateTimeField(null=True, editable=False)
+    """When the experiment ended: nobody is exposed later."""
+    counts_until = models.DateTimeField(null=True, default=None, editable=False)
+    """Until when the open windows of exposed users go on counting after the stop; None if the stop cut them off."""
     archived_at = models.DateTimeField(null=True, blank=True, default=None, editable=False)
     """When a draft or a stopped experiment was archived. Lists leave archived experiments out."""
     frozen_at = models.DateTimeField(null=True, editable=False)
@@ -193,6 +196,18 @@ class Experiment(models.Model):
         if is_uuid(self.key) and Experiment.objects.filter(pk=self.key).exists():
             return [str(self.pk)]
         return [str(self.pk), reference_of(self.key)]
+
+    @property
+    def counting_ends_at(self) -> datetime | None:
+        """Return when the last event counts in a window: at the stop, or once all windows are over; None before."""
+        if self.stopped_at is None:
+            return None
+        return max(self.stopped_at, self.counts_until or self.stopped_at)
+
+    def counted_by(self, now: datetime) -> datetime:
+        """Return the moment up to which events count in windows: now, or when the counting ended."""
+        ends_at = self.counting_ends_at
+        return now if ends_at is None else min(now, ends_at)
 
     @property
     def etag(self) -> str:

@@ -32,7 +32,7 @@ class ResultState(models.Model):
     It is empty before the first refresh, and to have everything computed again.
     """
     stopped_at = models.DateTimeField(null=True, default=None)
-    """The stop that the values were computed for."""
+    """The end of counting that the values were computed for: the stop, or later if windows went on counting."""
     refreshed_at = models.DateTimeField(null=True, default=None)
     caps: models.JSONField[dict[str, float], dict[str, float]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
@@ -44,6 +44,10 @@ class ResultState(models.Model):
     """Stored quantiles, which do not add up over users (see `results.quantiles`). A change of values deletes them."""
     reading: JSONObject = models.JSONField(decoder=StoredJSONDecoder, null=True, default=None)
     """The one reading of a fixed analysis, taken once every variant has its planned number of users."""
+    verdicts: models.JSONField[list[dict[str, Any]] | None, list[dict[str, Any]] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None
+    )
+    """The verdicts that were reached, and when they ended (see `results.verdicts`)."""
     archive: JSONObject = models.JSONField(decoder=StoredJSONDecoder, null=True, default=None)
     """What results need besides the sums once the events are deleted (see `results.archive`)."""
 

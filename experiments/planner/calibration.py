@@ -271,7 +271,7 @@ def _observe(
     """Return the users in the order of their exposures, and their values of each metric."""
     user_ids: list[str] = []
     observed = []
-    until, definitions = min(now, experiment.stopped_at or now), definitions_of(experiment)
+    until, definitions = experiment.counted_by(now), definitions_of(experiment)
     for metric_index in metric_indexes:
         definition = definitions[metric_index]
         users = list(drawn.read(metric_index))

@@ -35,14 +35,15 @@ def read_ages(
     """Return, for each day since the exposure, the sums of the values of that day alone.
 
     Day 0 is the first 24 hours. On each day, the users count who were exposed so long ago that it is over, now or at
-    the stop; their number is in the sums of EXPOSURE. Delay and window of the metric do not matter, and a metric of
-    retention asks whether users were active on the day. It takes one pass over the events of the metric, and returns
-    nothing where events may have been deleted since the results were frozen.
+    the end of counting; their number is in the sums of EXPOSURE. Delay and window of the metric do not matter, and a
+    metric of retention asks whether users were active on the day. It takes one pass over the events of the metric, and
+    returns nothing where events may have been deleted since the results were frozen.
     """
     if not Experiment.objects.measured_by_events().filter(pk=experiment.pk).exists():
         return []
     source = source_of(experiment)
-    end = floor_to_second(now if experiment.stopped_at is None else min(now, experiment.stopped_at))
+    until = source.until_of(source.definitions[metric])
+    end = floor_to_second(now if until is None else min(now, until))
     over = DaysBetween(FloorSecond(F("exposed_at")), Value(end))
     exposures = source.exposures if phases is None else source.exposures.filter(phase__in=sorted(phases))
     users = exposures.annotate(over=over).filter(over__gt=0).values_list("variant", "phase", "over")
@@ -55,6 +56,7 @@ def read_ages(
         exposures=exposures,
         definitions={metric: definition},
         lookback=ZERO,
+        until=until,
         keys={"age": age},
         condition=Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & Q(LessThan(age, over)),
     )

@@ -31,6 +31,7 @@ from experiments.results.study import Study
 from experiments.results.sums import read_sums
 from experiments.results.types import Breakdown, Guards, Maturity, MetricFigures, Results, Slice
 from experiments.results.user_groups import NOBODY, pooled
+from experiments.results.verdicts import read_verdicts, record_verdict
 from experiments.stats.outcomes import Analysis, Decision, Verdict
 from experiments.stats.types import Correction, Reason, ReasonCode
 
@@ -127,7 +128,9 @@ def analyse_experiment(
     reading = read_results(view, now, request)
     if breakdown is not None:
         _refuse_unknown_attribute(experiment, breakdown, reading)
-    return _results(view, now, reading, request, (daily, ages), decisive)
+    results = _results(view, now, reading, request, (daily, ages), decisive)
+    has_decided = view == study and metric is None and not is_being_stopped
+    return replace(results, verdicts=record_verdict(results) if has_decided else read_verdicts(experiment))
 
 
 def _analyse(study: Study, reading: Reading) -> tuple[Study, Analysis]:

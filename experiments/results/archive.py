@@ -71,11 +71,14 @@ def refresh_results(now: datetime) -> str:
 
 
 def is_due(experiment: Experiment, now: datetime) -> bool:
-    """Return whether an experiment can freeze: a day after its stop, or later if the window of a metric is longer."""
-    if experiment.stopped_at is None:
+    """Return whether an experiment can freeze: a day after the last event counts, or after the stop once the longest
+    window is over.
+    """
+    if experiment.stopped_at is None or experiment.counting_ends_at is None:
         return False
     spans = (definition.delay + (definition.window or timedelta(0)) for definition in definitions_of(experiment))
-    return now >= experiment.stopped_at + max([FOR_LATE_EVENTS, *spans])
+    all_over = experiment.stopped_at + max(spans, default=timedelta(0))
+    return now >= max(all_over, experiment.counting_ends_at + FOR_LATE_EVENTS)
 
 
 def freeze(experiment: Experiment, now: datetime) -> None:

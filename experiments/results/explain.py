@@ -61,10 +61,10 @@ def explain(
 
     `phase` is one of `design.phases.choices`. Each of the `steps` has the number of events (`rows`) that meet a
     condition and all before it, and the number of their `users`. `users` are those who count: with a window, the ones
-    who are mature now or at the stop. `sum` adds up their values, each at most `cap`. `value` is the sum divided
-    by the users, or for a ratio by `denominatorSum`; CUPED does not change it. Over phases with other weights, `value`
-    adds up the values of the `strata`, each times its weight, where the first variant is the control. Once a fixed
-    analysis is read, `read_at` is the moment of which everything is.
+    who are mature now or at the end of counting. `sum` adds up their values, each at most `cap`. `value` is the sum
+    divided by the users, or for a ratio by `denominatorSum`; CUPED does not change it. Over phases with other weights,
+    `value` adds up the values of the `strata`, each times its weight, where the first variant is the control. Once a
+    fixed analysis is read, `read_at` is the moment of which everything is.
     """
     return _Explanation(experiment, metric, variant, now, read_at).of(phase)
 
@@ -102,7 +102,7 @@ class _Explanation:
             experiment = as_if_stopped(experiment, read_at)
         self._experiment, self._variant, self._source = experiment, variant, source_of(experiment)
         self._definition = definition = self._source.definitions[metric]
-        end = min(filter(None, (now, experiment.stopped_at)))
+        end = experiment.counted_by(now)
         self._is_mature = _is_mature(definition, end)
         conditions = list(_conditions_of_users(self._source, definition, end, is_read=read_at is not None))
         # The cap at a percentile comes from all users, mature or not.
@@ -368,10 +368,11 @@ def _conditions_of_users(
     yield _Condition("after_exposure", "Events at or after the second of the exposure.", since)
     if definition.delay or definition.window is not None:
         yield _Condition("in_the_window", _describe_window(definition), in_window(definition))
-    if source.until is not None:
-        noun = "reading" if is_read else "stop"
-        description = f"Events not after the {noun} at {format_timestamp(source.until)}."
-        yield _Condition("before_the_stop", description, not_after(source.until))
+    until = source.until_of(definition)
+    if until is not None:
+        noun = "reading" if is_read else "stop" if until == source.until else "end of counting"
+        description = f"Events not after the {noun} at {format_timestamp(until)}."
+        yield _Condition("before_the_stop", description, not_after(until))
 
 
 def _describe_window(definition: Definition) -> str:

@@ -126,8 +126,7 @@ def is_due_again(stored: Document, experiment: Experiment, now: datetime) -> boo
 
 def _in_force(stored: Document | None, experiment: Experiment) -> FixedReading | None:
     reading = parse_reading(stored) if stored else None
-    is_void = reading and experiment.stopped_at is not None and reading.instant > experiment.stopped_at
-    return None if is_void else reading
+    return reading if reading and reading.instant <= experiment.counted_by(reading.instant) else None
 
 
 def _compute(experiment: Experiment, now: datetime) -> tuple[FixedReading, str] | None:
@@ -180,10 +179,10 @@ def find_caps(stopped: Experiment) -> Caps:
 
 def sums_until_stop(stopped: Experiment, caps: Caps) -> SumsAsOf:
     """Return the sums at the stop. Users whose window is not over then have values of 0."""
-    assert stopped.stopped_at is not None  # noqa: S101 (see `as_if_stopped`)
+    assert stopped.counting_ends_at is not None  # noqa: S101 (see `as_if_stopped`)
     source = source_of(stopped)
     spans = {definition.span for definition in source.definitions.values() if definition.span is not None}
-    boundaries = {span: floor_to_second(stopped.stopped_at - span) + _SECOND for span in spans}
+    boundaries = {span: floor_to_second(stopped.counting_ends_at - span) + _SECOND for span in spans}
     values = computed_values(replace(source, mature_by=boundaries))
     by_phase: dict[int, dict[int, dict[str, ExactSums]]] = {}
     exposed = source.exposures.values_list("phase", "variant")
@@ -216,8 +215,8 @@ def quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[frozen
 def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
     """Return the instant at which every variant had its planned number of users who are mature for the primary metric.
 
-    It is the end of the shortest run, if that is later. None where there is no fixed plan, or where `now` or the stop
-    comes first. The sums must be up to date.
+    It is the end of the shortest run, if that is later. None where there is no fixed plan, or where `now` or the end of
+    counting comes first. The sums must be up to date.
     """
     primary = primary_of(definitions_of(experiment))
     planned_users = planned_by_variant(experiment)
@@ -228,8 +227,7 @@ def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
     if len(reached) < len(instants):
         return None
     instant = max(filter(None, (*reached, end_of_shortest_run(experiment))))
-    end = now if experiment.stopped_at is None else min(now, experiment.stopped_at)
-    return instant if instant <= end else None
+    return instant if instant <= experiment.counted_by(now) else None
 
 
 def _has_enough_users(experiment: Experiment, planned_users: Mapping[str, int]) -> bool:

@@ -1,7 +1,7 @@
 """Reading the sums over the users who count for each metric at a moment.
 
 A metric with a window counts mature users only: those whose window is over, counted from the second of their exposure,
-by the moment of reading or by the stop, whichever is earlier. All other metrics count all exposed users.
+by the moment of reading or by the end of counting, whichever is earlier. All other metrics count all exposed users.
 
 `read_mature` returns `MatureSums`:
 
@@ -56,10 +56,12 @@ _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 class MatureSums:
     """The sums of an experiment at a moment (see the module). `maturity` is the one that was applied.
 
-    Windows count as open or over at `end`: the moment of reading, or the stop.
+    Windows count as open or over at `end`: the moment of reading, or the end of counting. Users were exposed until
+    `exposed_until`: the moment of reading, or the stop.
     """
 
     end: datetime
+    exposed_until: datetime
     maturity: Maturity
     sums: SumsAsOf
     everybody: Mapping[int, MetricSums]
@@ -85,8 +87,8 @@ class MatureSums:
     def half_mature_at(self, span: timedelta, phases: Collection[int], variant: str) -> datetime:
         """Return about when half of the users of these phases who are not mature yet for a metric will be.
 
-        Users are taken to have come evenly between the midnights of UTC, the boundary of maturity and the moment of
-        reading: reading the exposures of the day takes as long as all other statements of a reading together.
+        Users are taken to have come evenly between the midnights of UTC, the boundary of maturity and the last
+        exposure: reading the exposures of the day takes as long as all other statements of a reading together.
         """
         by_day: Counter[date] = Counter()
         for (phase, key, day), users in self.exposed.items():
@@ -100,7 +102,7 @@ class MatureSums:
                 break
             newer, waiting = newer - users, waiting - users
         midnight = datetime.combine(day, time.min, UTC)
-        begin, end = max(midnight, self.end - span), min(midnight + _DAY, self.end)
+        begin, end = max(midnight, self.end - span), min(midnight + _DAY, self.exposed_until)
         return floor_to_second(end - (end - begin) * (newer + 0.5) / users) + span
 
 
@@ -113,7 +115,8 @@ def read_mature(experiment: Experiment, now: datetime, caps: Caps, maturity: Mat
     everybody = add_up(others, of_whole_days)
     sums = _sum_mature(experiment, boundaries, exposed, of_whole_days, caps)
     return MatureSums(
-        end=_end(experiment, now),
+        end=experiment.counted_by(now),
+        exposed_until=min(now, experiment.stopped_at or now),
         maturity=maturity,
         sums=SumsAsOf(everybody, {}) if maturity == "all" else _with_all_others(sums, everybody, definitions),
         everybody=everybody,
@@ -127,13 +130,9 @@ def boundaries_of(
     experiment: Experiment, now: datetime, definitions: Iterable[Definition]
 ) -> Mapping[timedelta, datetime]:
     """Return, for each span of the metrics, the first whole second of an exposure that is too late to be mature."""
-    end = _end(experiment, now)
+    end = experiment.counted_by(now)
     spans = sorted({definition.span for definition in definitions if definition.span is not None})
     return {span: floor_to_second((end - span).astimezone(UTC)) + _SECOND for span in spans}
-
-
-def _end(experiment: Experiment, now: datetime) -> datetime:
-    return now if experiment.stopped_at is None else min(now, experiment.stopped_at)
 
 
 def _read_exposed(experiment: Experiment) -> dict[tuple[int, str, date], int]:

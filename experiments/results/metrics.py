@@ -70,6 +70,7 @@ PROPERTIES = Column("properties", JSONField())
 BASE = Column("base", DateTimeField())
 """The moment of the exposure in whole seconds."""
 ZERO = timedelta(0)
+_ALWAYS = Q()
 
 _COMPARISONS: Mapping[str, type[Any]] = {
     "greaterThan": GreaterThan,
@@ -222,17 +223,17 @@ class Figure:
         return self.combine(*self.aggregates)
 
 
-def figures_of(definition: Definition, *, has_history: bool, is_mature: Q | None = None) -> Mapping[str, Figure]:
+def figures_of(definition: Definition, *, has_history: bool, counts: Q = _ALWAYS) -> Mapping[str, Figure]:
     """Return the figures of a metric that can differ from 0, by name; `value` of a funnel follows from its `steps`.
 
-    Without a history, nothing before the exposure counts. A user who is not mature has only zeros.
+    Without a history, nothing before the exposure counts. Events and exposures must together meet `counts`.
     """
-    return dict(_figures_of(definition, has_history, Q() if is_mature is None else is_mature))
+    return dict(_figures_of(definition, has_history, counts))
 
 
-def _figures_of(definition: Definition, has_history: bool, is_mature: Q) -> Iterator[tuple[str, Figure]]:
+def _figures_of(definition: Definition, has_history: bool, counts: Q) -> Iterator[tuple[str, Figure]]:
     quantity, denominator = definition.quantity, definition.denominator
-    window, before = in_window(definition) & is_mature, Q(LessThan(COUNTED_AT, BASE)) & is_mature
+    window, before = in_window(definition) & counts, Q(LessThan(COUNTED_AT, BASE)) & counts
     if definition.steps:
         yield "steps", steps_of(definition, window)
     else:
@@ -243,7 +244,7 @@ def _figures_of(definition: Definition, has_history: bool, is_mature: Q) -> Iter
         yield "denominator", value_of(definition, denominator, window)
         if has_history:
             yield "denominator_before", value_of(definition, denominator, before)
-    since = Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & is_mature
+    since = Q(GreaterThanOrEqual(COUNTED_AT, BASE)) & counts
     yield "events", Figure((_count(is_of(quantity) & since),))
     with_currency = [part for part in (quantity, denominator) if part and part.currency]
     if with_currency:

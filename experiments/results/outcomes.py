@@ -135,6 +135,16 @@ def refresh_outcomes(now: datetime) -> str:
     return f"computed {format_count(len(due), 'outcome')}"
 
 
+def refresh_verdicts(now: datetime) -> str:
+    """Look at the verdict of each running experiment, so that none is reached and gone unseen.
+
+    This is a periodic task.
+    """
+    running = Experiment.objects.filter(status=Status.RUNNING).select_related("environment").order_by("pk")
+    do_each(running, lambda experiment: analyse_experiment(experiment, now))
+    return f"looked at {format_count(len(running), 'verdict')}"
+
+
 def _stopped(experiments: Iterable[Experiment]) -> dict[UUID, Experiment]:
     return {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 MOST_COMPUTED = 5
 """Of the outcomes that are not stored yet, a page computes so many; the periodic task computes them all."""
-_COLUMNS = ("key", "description", "status", "variants", "winner", "decision", "started_at", "stopped_at", "frozen_at")
+_COLUMNS = (
+    *("key", "description", "status", "variants", "winner", "decision"),
+    *("started_at", "stopped_at", "counts_until", "frozen_at"),
+)
 _Metric = tuple[str, int]
 _Key = tuple[UUID, str, str]
 

@@ -132,7 +132,7 @@ def _as_read(study: Study, now: datetime, request: Request, fixed: FixedReading)
     counting, slices_as_of = _as_of(study, fixed.sums), fixed.instant
     slices = _Slices(experiment, caps, fixed.instant, "mature", is_computed=True)
     if not has_events(experiment, now):
-        slices_as_of = study.experiment.stopped_at or now
+        slices_as_of = study.experiment.counted_by(now)
         slices = _Slices(study.experiment, caps, slices_as_of, "mature")
     mature = _mature_users(study, counting)
     return Reading(
@@ -205,8 +205,8 @@ def _mature_users(study: Study, by_phase: ByPhase) -> MatureUsers:
 def _days(
     study: Study, past: Iterable[tuple[date, SumsAsOf]], now: datetime, present: ByPhase
 ) -> list[tuple[date, ByPhase]]:
-    """Return the users who counted at the end of each day. The last day is that of this moment, or of the stop."""
-    until = min(filter(None, (now, study.experiment.stopped_at))).astimezone(UTC).date()
+    """Return the users who counted at the end of each day. The last day is that of this moment, or of the end."""
+    until = study.experiment.counted_by(now).astimezone(UTC).date()
     return [*((day, _as_of(study, sums)) for day, sums in past), (until, present)]
 
 
@@ -255,8 +255,9 @@ def _has_all_events(definition: Definition, by_variant: Iterable[ExactSums]) -> 
 
 
 def _waiting(study: Study, sums: MatureSums, exposed: Mapping[str, int], mature: MatureUsers) -> WaitingUsers:
-    """Return the users whose windows can still end; none after the stop."""
-    if study.experiment.stopped_at is not None:
+    """Return the users whose windows can still end; none after the end of counting."""
+    ends_at = study.experiment.counting_ends_at
+    if ends_at is not None and ends_at <= sums.end:
         return {}
     halves: dict[tuple[timedelta, str], datetime] = {}
     waiting: dict[int, dict[str, Waiting]] = {}

@@ -99,7 +99,7 @@ def refresh_locked(state: ResultState, now: datetime) -> ResultState:
         with planned(**WITHOUT_JIT, parallel_tuple_cost="0"):  # parallel workers halve the time of sums
             _update_changed_users(state, experiment)
         state.watermark, state.refreshed_at = f"{_VERSION}{watermark}", now
-        state.stopped_at = experiment.stopped_at
+        state.stopped_at = experiment.counting_ends_at
         state.save()
     return state
 
@@ -119,7 +119,7 @@ def usable_watermark(watermark: str) -> str | None:
 def _is_current(stored: ResultState, experiment: Experiment, now: datetime) -> bool:
     if experiment.frozen_at is not None:
         return True
-    if stored.stopped_at != experiment.stopped_at:
+    if stored.stopped_at != experiment.counting_ends_at:
         return False
     if stored.refreshed_at is None or now - stored.refreshed_at > _OLD_AFTER:
         return False
@@ -129,7 +129,7 @@ def _is_current(stored: ResultState, experiment: Experiment, now: datetime) -> b
 
 def _update_changed_users(state: ResultState, experiment: Experiment) -> None:
     update, watermark = Update(state, experiment), usable_watermark(state.watermark)
-    if watermark is None:
+    if watermark is None or state.stopped_at not in (None, experiment.counting_ends_at):
         update.compute_all()
         return
     users = find_changed_users(experiment, watermark)

@@ -174,11 +174,12 @@ Changes = Mapping[Key, ExactSums]
 def read_series(experiment: Experiment, now: datetime, phases: Phases = None) -> Iterator[tuple[date, SumsAsOf]]:
     """Yield each finished day with the sums as of its end, from the first exposure on.
 
-    The sums of metrics with a window leave out `users` and `events`. The day of `now`, or of the stop, is not finished:
-    the last point of a series is what the results say now. `results.refresh.bring_series_up_to_date` comes before.
+    The sums of metrics with a window leave out `users` and `events`. The day of `now`, or of the end of counting, is
+    not finished: the last point of a series is what the results say now. `results.refresh.bring_series_up_to_date`
+    comes before.
     """
     changes = _add_up(_all_changes(experiment))
-    return finished_days(changes, min(filter(None, (now, experiment.stopped_at))), phases)
+    return finished_days(changes, experiment.counted_by(now), phases)
 
 
 def finished_days(changes: Changes, until: datetime, phases: Phases = None) -> Iterator[tuple[date, SumsAsOf]]:
@@ -282,8 +283,8 @@ def compute_changes(stopped: Experiment, caps: Caps) -> Changes:
 
     It stores nothing. The values of days take two passes over the events, and each window takes another one.
     """
-    assert stopped.stopped_at is not None  # noqa: S101 (callers read the sums as of a moment)
-    until = stopped.stopped_at.astimezone(UTC).date()
+    assert stopped.counting_ends_at is not None  # noqa: S101 (callers read the sums as of a moment)
+    until = stopped.counting_ends_at.astimezone(UTC).date()
     changes = _add_up(_computed_changes(stopped, caps))
     return {key: sums for key, sums in changes.items() if key[3] < until}
 

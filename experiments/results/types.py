@@ -247,6 +247,33 @@ class Guards:
 
 
 @dataclass(frozen=True, slots=True)
+class ReachedLift:
+    """The lift of the primary metric in a treatment, with the interval that decides. A bound may not exist."""
+
+    variant: str
+    estimate: float
+    lower: float | None
+    upper: float | None
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedVerdict:
+    """A verdict to ship `variant`, or nothing (None), with the lifts when it was reached, and when it ended.
+
+    While it stands, `ended_at` is None. The lifts are those of the variant, or without one of all treatments.
+    """
+
+    decision: str
+    variant: str | None
+    metric: str | None
+    reached_at: datetime
+    lifts: tuple[ReachedLift, ...]
+    ended_at: datetime | None = None
+    lifts_at_end: tuple[ReachedLift, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """The figures of the users with one value of an attribute; with `is_rest`, of those with any other."""
 
@@ -287,7 +314,7 @@ class Results:
     A draft has results without users. If one metric was requested, `metrics` has that one alone; the verdict and the
     corrections still rest on all of them. `harmed` has the keys of guardrails by treatment. `plan` is what was
     registered at the start. `read_at` is the moment of the one reading of a fixed analysis, once there was one. Until
-    `open_until`, late data still change it.
+    `open_until`, late data still change it. `verdicts` are those that were reached, the oldest first.
     """
 
     experiment: Experiment
@@ -306,6 +333,7 @@ class Results:
     open_until: datetime | None = None
     breakdown: Breakdown | None = None
     phases: Sequence[PhaseFigures] = ()
+    verdicts: Sequence[ReachedVerdict] = ()
 
     @property
     def users(self) -> int:

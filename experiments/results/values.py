@@ -32,7 +32,7 @@ from config.database.selects import Column, Indicator, NonZero, Part, Select, ro
 from experiments.metrics.definition import Definition, definitions_of
 from experiments.models import EXPOSURE, Experiment, Exposure, ResultState, UserValue
 from experiments.results.expressions import AddSeconds, FloorSecond, IsOneOf, IsTrue, UTCDay
-from experiments.results.metrics import FIGURES, ZERO, Figure, figures_of, is_of_any
+from experiments.results.metrics import FIGURES, ZERO, Figure, figures_of, is_of_any, not_after
 
 _CLOCK_SKEW = timedelta(days=1)
 """By the clock of another host, an exposure may be a little before the start."""
@@ -78,6 +78,7 @@ def as_if_stopped(experiment: Experiment, moment: datetime) -> Experiment:
     """
     stopped = copy(experiment)
     stopped.stopped_at = moment if experiment.stopped_at is None else min(moment, experiment.stopped_at)
+    stopped.counts_until = experiment.counted_by(moment)
     return stopped
 
 
@@ -86,8 +87,9 @@ class Source:
     """Which exposures and events values are computed from.
 
     `exposures` may be rows of any origin that have the columns of an exposure. Events count that are of the environment
-    and happened from `earliest` on, at most `lookback` before the exposure, and not after `until`. Those that name an
-    experiment must name it by one of the `references`; None stands for any. Values are those of the metrics in
+    and happened from `earliest` on, at most `lookback` before the exposure, and not after `until`, or for metrics with
+    a window not after `windows_until` if that is later. Those that name an experiment must name it by one of the
+    `references`; None stands for any. Values are those of the metrics in
     `definitions`, by number; those with a window count users who were exposed before `mature_by`, or all users. Events
     and exposures together must meet the `condition`. Values are those of each user and of the `keys`, which are
     expressions; without them, of the day of the exposure.
@@ -101,6 +103,7 @@ class Source:
     references: Sequence[str] | None = None
     lookback: timedelta = ZERO
     until: datetime | None = None
+    windows_until: datetime | None = None
     mature_by: Mapping[timedelta, datetime] | None = None
     condition: Q = Q()  # noqa: RUF009 (nobody changes it)
     keys: Mapping[str, Any] = field(default_factory=lambda: {"day": UTCDay(F("exposed_at"))})
@@ -125,8 +128,8 @@ class Source:
         )
         if self.references is not None:
             matters &= Q(happened__experiment__in=self.own_references())
-        if self.until is not None:
-            matters &= Q(LessThanOrEqual(counted_at, Value(self.until)))
+        if self.last_moment is not None:
+            matters &= Q(LessThanOrEqual(counted_at, Value(self.last_moment)))
         return self.joined(names, *columns, matters=matters).filter(self.condition)
 
     def joined(self, names: Collection[str], *columns: str, matters: Q | None = None) -> QuerySet[Exposure]:
@@ -151,15 +154,28 @@ class Source:
     def of_metric(self, definition: Definition, *columns: str) -> QuerySet[Exposure]:
         """Return the same with the events alone that one metric counts."""
         quantities = [definition.quantity, *definition.steps, *filter(None, [definition.denominator])]
-        return self.with_events(definition.events, *columns).filter(is_of_any(quantities))
+        own = replace(self, definitions={0: definition})
+        return own.with_events(definition.events, *columns).filter(is_of_any(quantities))
+
+    def until_of(self, definition: Definition) -> datetime | None:
+        """Return the moment after which no event counts for a metric; None while the experiment runs."""
+        return self.until if definition.span is None else self.windows_until or self.until
+
+    @property
+    def last_moment(self) -> datetime | None:
+        """Return the moment after which no event counts for any of the metrics."""
+        ends = [*map(self.until_of, self.definitions.values())]
+        return None if None in ends else max(filter(None, ends), default=self.until)
 
     def figures(self, number: int) -> Mapping[str, Figure]:
         """Return the figures of a metric that can differ from 0."""
         definition = self.definitions[number]
-        is_mature = None
+        counts, until = Q(), self.until_of(definition)
         if self.mature_by is not None and definition.span is not None:
-            is_mature = Q(exposed_at__lt=self.mature_by[definition.span])
-        return figures_of(definition, has_history=bool(self.lookback), is_mature=is_mature)
+            counts &= Q(exposed_at__lt=self.mature_by[definition.span])
+        if until is not None and until != self.last_moment:
+            counts &= not_after(until)
+        return figures_of(definition, has_history=bool(self.lookback), counts=counts)
 
     def variant_number(self) -> Case:
         """Return the number of the exposure's variant, in the order of the experiment."""
@@ -178,6 +194,7 @@ def source_of(experiment: Experiment) -> Source:
         references=experiment.references(),
         lookback=lookback_of(experiment),
         until=experiment.stopped_at,
+        windows_until=experiment.counting_ends_at,
     )
 
 

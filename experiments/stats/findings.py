@@ -136,15 +136,15 @@ def describe_indistinguishable(measure: Measure, key: str, others: Sequence[str]
 
 
 def find_waiting(inputs: Inputs) -> Iterator[Reason]:
-    """Yield the number of users whose windows a stop cuts off, for each metric."""
+    """Yield the number of users whose windows a stop would cut off, for each metric; none once it is stopped."""
+    if not inputs.design.is_running:
+        return
     exposed = sum(inputs.users.values())
     for index, measure in enumerate(inputs.measures):
         waiting = exposed - sum(counted_users(inputs, index).values())
         if measure.counts_mature_users and waiting > 0:
             users = f"{waiting:,} of {format_count(exposed, 'user')}"
-            message = f"{measure.key}: the stop cut off the windows of {users}."
-            if inputs.design.is_running:
-                message = f"{measure.key}: the windows of {users} are open; a stop now cuts them off."
+            message = f"{measure.key}: the windows of {users} are open; a stop now cuts them off."
             yield Reason(ReasonCode.USERS_WAITING, message)
 
 

@@ -231,7 +231,8 @@ def _describe_others(results: Results, figures: VariantFigures) -> str:
     """Say how many users wait for the end of their window, or will never reach it."""
     if not figures.immature_users:
         return ""
-    is_over = results.experiment.stopped_at is not None or results.read_at is not None
+    ends_at = results.experiment.counting_ends_at
+    is_over = results.read_at is not None or (ends_at is not None and ends_at <= results.as_of)
     return f"{figures.immature_users:,} {'cut off' if is_over else 'waiting'}"
 
 

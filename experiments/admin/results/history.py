@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 from config.documents import Document
 from experiments.admin.results.formatting import format_level, format_lift, lift_of_test
-from experiments.admin.words import describe_users
+from experiments.admin.words import describe_moment, describe_users
 from experiments.models import Experiment, Status
 from experiments.results.outcomes import Effect, Outcome
+from experiments.results.types import ReachedLift, ReachedVerdict
 from experiments.stats.numbers import MINUS, with_sign
 from experiments.stats.outcomes import Decision
 from experiments.stats.types import Test
@@ -66,6 +67,28 @@ def describe_fully(experiment: Experiment, outcome: Outcome) -> Iterator[str]:
     verdict = _VERDICTS[Decision(outcome.decision)].format(outcome.recommended)
     yield f"The verdict was {verdict}."
     yield from _describe_reason(experiment.decision or {})
+
+
+def describe_taken_back(verdicts: Sequence[ReachedVerdict]) -> Iterator[str]:
+    """Yield a sentence about each verdict that was reached and no longer stands, with both dates and lifts."""
+    for verdict in verdicts:
+        if verdict.ended_at is not None:
+            was = _VERDICTS[Decision(verdict.decision)].format(verdict.variant)
+            reached, ended = describe_moment(verdict.reached_at), describe_moment(verdict.ended_at)
+            yield (
+                f"On {reached}, the verdict was {was}{_describe_lifts(verdict, verdict.lifts)}. "
+                f"Since {ended}, it no longer is{_describe_lifts(verdict, verdict.lifts_at_end)}."
+            )
+
+
+def _describe_lifts(verdict: ReachedVerdict, lifts: Sequence[ReachedLift]) -> str:
+    """Return ` (purchase of green: +4.10 %, 95 % interval +1.20 % to +7.02 %)`; empty without a lift."""
+    described = []
+    for lift in lifts[:_MAX_EFFECTS]:
+        interval = lift_of_test(Test(lift.lower, lift.upper, 1.0, lift.level), "").interval
+        shown = f"{format_lift(lift.estimate)}, {format_level(lift.level)} interval {interval}"
+        described.append(f"{verdict.metric} of {lift.variant}: {shown}")
+    return f" ({'; '.join(described)})" if described else ""
 
 
 def describe_effect(effect: Effect, control: str) -> str:

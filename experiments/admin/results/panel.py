@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from config.timestamps import parse_timestamp
-from experiments.admin.results.history import describe_end, describe_fully
+from experiments.admin.results.history import describe_end, describe_fully, describe_taken_back
 from experiments.admin.results.metric_card import MetricCard, build_card
 from experiments.admin.words import describe_moment
 from experiments.models import WHOLE, Experiment, Status
@@ -278,7 +278,7 @@ def build_panel(results: Results, outcome: Outcome | None = None) -> Panel:
 def build_badge(results: Results, outcome: Outcome | None = None) -> Badge:
     """Return the verdict. Once the experiment is stopped, return what was decided, with the verdict's reasons."""
     verdict, experiment = results.verdict, results.experiment
-    reasons = [reason.message for reason in verdict.reasons]
+    reasons = [*(reason.message for reason in verdict.reasons), *describe_taken_back(results.verdicts)]
     if outcome is not None:
         winner = experiment.winner
         tone = "good" if winner and winner == verdict.variant else "none"

@@ -32,6 +32,11 @@ class Command(OperatorCommand):
             action=BooleanOptionalAction,
             help="with a winner, and only if its flag is off: switch the flag on, or leave it off",
         )
+        parser.add_argument(
+            "--keep-counting",
+            action="store_true",
+            help="let events count until the windows of all exposed users are over, instead of cutting them off",
+        )
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         add_reason(parser)
 
@@ -43,6 +48,7 @@ class Command(OperatorCommand):
         winner: str | None,
         ship_to: str | None,
         enable: bool | None,
+        keep_counting: bool,
         environment: str | None,
         reason: str,
         **_: Any,
@@ -55,8 +61,10 @@ class Command(OperatorCommand):
             actor=actor(),
             now=now,
             reason=reason,
-            decision={"winner": winner, "ship_to": ship_to, "enable": enable},
+            decision={"winner": winner, "ship_to": ship_to, "enable": enable, "keep_counting": keep_counting},
         )
         assert stopped.stopped_at is not None  # noqa: S101 (it has just been stopped)
         shown = f", and {stopped.winner} wins" if stopped.winner else ""
         self.stdout.write(f"{stopped.key} has been stopped since {format_timestamp(stopped.stopped_at)}{shown}.")
+        if stopped.counts_until:
+            self.stdout.write(f"Open windows go on counting until {format_timestamp(stopped.counts_until)}.")

@@ -3,7 +3,9 @@ import { whenRestored } from "../config/restored.js";
 
 const reason = document.getElementById("id_reason");
 const note = document.querySelector("[data-reason-needed]");
-const choices = [...document.querySelectorAll("input[name=winner], input[name=ship_to], input[name=enable]")];
+const choices = ["winner", "ship_to", "enable", "keep_counting"].flatMap((name) => [
+  ...document.querySelectorAll(`input[name=${name}]`),
+]);
 const isFlagOff = choices.some((choice) => choice.name === "enable");
 
 function update() {

@@ -152,6 +152,7 @@ VALUES: Mapping[str, Mapping[str, tuple[Any, Any]]] = {
         "decision": ({"winner": "green", "holdback": 5, "overridden": ["not_the_verdict"]}, None),
         "startedAt": (THEN, LATER),
         "stoppedAt": (THEN, LATER),
+        "countsUntil": (LATER, None),
     },
 }
 

@@ -33,7 +33,8 @@ def keys(entries: list[dict[str, Any]]) -> list[str]:
 def test_results__of_a_running_experiment__tell_what_it_is_and_as_of_when(api, shop):
     answer = ask(api)
     assert list(answer) == [
-        *("experiment", "status", "startedAt", "stoppedAt", "asOf", "frozenAt", "control", "correction", "maturity"),
+        *("experiment", "status", "startedAt", "stoppedAt", "asOf", "countsUntil", "frozenAt"),
+        *("control", "correction", "maturity"),
         *("plan", "users", "variants", "verdict", "guards", "metrics", "phases"),
     ]
     assert (answer["experiment"], answer["status"], answer["control"]) == ("shop", "running", "control")

@@ -32,7 +32,9 @@ def values_by_hand(experiment: Experiment) -> dict[tuple[int, str], Row]:
     """Return the values by metric and user. Users with only zeros are left out."""
     exposures, events = exposed(experiment), list(Event.objects.filter(environment=experiment.environment))
     values = {
-        (metric, exposure.user_id): row_of(definition, exposure, counting_events(events, exposure, experiment))
+        (metric, exposure.user_id): row_of(
+            definition, exposure, counting_events(events, exposure, experiment, definition)
+        )
         for metric, definition in enumerate(definitions_of(experiment))
         for exposure in exposures
     }
@@ -126,10 +128,19 @@ def is_in_several(exposure: Exposure, experiment: Experiment) -> bool:
     return exposure.is_in_several_variants and not (since and end and since > end)
 
 
-def counting_events(events: Iterable[Event], exposure: Exposure, experiment: Experiment) -> list[Event]:
-    """Return the events of the exposed user that count for the experiment, of any name."""
+def last_moment(experiment: Experiment) -> datetime:
+    """Return when the last event counts for a metric with a window."""
+    return experiment.counts_until or experiment.stopped_at or datetime.max.replace(tzinfo=UTC)
+
+
+def counting_events(
+    events: Iterable[Event], exposure: Exposure, experiment: Experiment, definition: Definition
+) -> list[Event]:
+    """Return the events of the exposed user that count for a metric of the experiment, of any name."""
     own = ("", experiment.key, str(experiment.pk))
     end = experiment.stopped_at or datetime.max.replace(tzinfo=UTC)
+    if definition.window is not None:
+        end = last_moment(experiment)
     of_user = (event for event in events if event.user_id == exposure.user_id)
     return [event for event in of_user if event.experiment in own and counted_at(event) <= end]
 

@@ -14,7 +14,7 @@ from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import stop_experiment
-from experiments.metrics.definition import Condition, Definition, Quantity
+from experiments.metrics.definition import Condition, Definition, Quantity, definitions_of
 from experiments.models import Experiment, Exposure
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
@@ -108,7 +108,9 @@ class History:
     def stop(self) -> None:
         if self.experiment.stopped_at is None and self.chance.random() < 0.3:
             arguments = {"key": "e", "environment": self.experiment.environment, "actor": ACTOR, "now": NOON}
-            stop_experiment(**arguments, stopped_at=self.moment(earliest=0))
+            has_windows = any(definition.window for definition in definitions_of(self.experiment))
+            keep_counting = has_windows and self.chance.random() < 0.5
+            stop_experiment(**arguments, stopped_at=self.moment(earliest=0), keep_counting=keep_counting)
             self.experiment.refresh_from_db()
 
     def reopen(self) -> None:

@@ -17,7 +17,7 @@ from experiments.models import Experiment
 from experiments.results.maturity import Maturity
 from experiments.results.quantiles import QuantileReader, Quantiles
 from experiments.stats.types import Quantile
-from tests.experiments.results.by_hand import amounts_of, counted_at, counting_events, exposed, is_of
+from tests.experiments.results.by_hand import amounts_of, counted_at, counting_events, exposed, is_of, last_moment
 
 Z = NormalDist().inv_cdf(0.975)
 
@@ -59,7 +59,7 @@ def quantile_by_hand(values_of_users: list[list[float]], different: list[float],
 
 
 def quantiles_by_hand(experiment: Experiment, at: datetime, phases: list[int], maturity: Maturity) -> Quantiles:
-    end, events = min(filter(None, (at, experiment.stopped_at))), list(Event.objects.all())
+    end, events = min(at, last_moment(experiment)), list(Event.objects.all())
     quantiles: dict[int, dict[str, Quantile]] = {}
     for index, definition in enumerate(definitions_of(experiment)):
         if definition.quantile is None:
@@ -69,7 +69,7 @@ def quantiles_by_hand(experiment: Experiment, at: datetime, phases: list[int], m
             base = exposure.exposed_at.replace(microsecond=0)
             is_mature = maturity == "all" or definition.span is None or base + definition.span <= end
             if exposure.phase in phases and is_mature:
-                of_user = counting_events(events, exposure, experiment)
+                of_user = counting_events(events, exposure, experiment, definition)
                 until = definition.span or timedelta.max
                 window = [event for event in of_user if definition.delay <= counted_at(event) - base < until]
                 named = [event for event in window if is_of(definition.quantity, event)]

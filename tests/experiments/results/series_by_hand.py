@@ -18,6 +18,8 @@ from tests.experiments.results.by_hand import (
     cap_by_hand,
     counting_events,
     exposed,
+    is_in_several,
+    last_moment,
     nonzero_of,
     row_of,
     sums_of,
@@ -33,15 +35,17 @@ def end_of(day: date) -> datetime:
 
 def series_by_hand(experiment: Experiment, at: datetime, caps: Mapping[int, float]) -> dict[date, Sums]:
     """Return the sums as of the end of each finished day, without those that are 0."""
-    last = min(filter(None, (at, experiment.stopped_at))).astimezone(UTC).date() - timedelta(days=1)
+    last = min(at, last_moment(experiment)).astimezone(UTC).date() - timedelta(days=1)
     day = min((exposure.exposed_at.astimezone(UTC).date() for exposure in exposed(experiment)), default=last)
     days = (day + timedelta(days=number) for number in range((last - day).days + 1))
     return {day: sums for day in days if (sums := sums_until(experiment, end_of(day), caps))}
 
 
 def stopped_at(experiment: Experiment, moment: datetime) -> Experiment:
+    """Return a copy that ended at a moment, or at its own stop if that is earlier."""
     stopped = copy(experiment)
-    stopped.stopped_at = moment
+    stopped.stopped_at = min(filter(None, (moment, experiment.stopped_at)))
+    stopped.counts_until = min(moment, last_moment(experiment))
     return stopped
 
 
@@ -56,22 +60,18 @@ def sums_until(
     events, definitions = list(Event.objects.filter(environment=experiment.environment)), definitions_of(experiment)
     for exposure in exposed(stopped):
         key = exposure.variant, exposure.phase
-        add(sums, (EXPOSURE, *key), ExactSums(users=1, in_several_variants=int(is_in_several(exposure, moment))))
+        several = is_in_several(exposure, stopped)
+        add(sums, (EXPOSURE, *key), ExactSums(users=1, in_several_variants=int(several)))
         for span in {definition.span for definition in definitions} - {None}:
             if is_mature(exposure, span, moment):
                 add(sums, (span, *key), ExactSums(users=1))
         for index, definition in enumerate(definitions):
             if is_mature(exposure, definition.span, moment):
-                of_user = counting_events(events, exposure, stopped)
+                of_user = counting_events(events, exposure, stopped, definition)
                 add(
                     sums, (index, *key), values_of(definition, exposure, of_user, caps.get(index, math.inf), has_events)
                 )
     return {key: totals for key, totals in sums.items() if any(totals.values())}
-
-
-def is_in_several(exposure: Exposure, moment: datetime) -> bool:
-    since = exposure.in_several_since
-    return exposure.is_in_several_variants and (since is None or since <= moment)
 
 
 def is_mature(exposure: Exposure, span: timedelta | None, moment: datetime) -> bool:
@@ -127,7 +127,7 @@ def caps_by_hand(experiment: Experiment) -> dict[int, float]:
         index: cap_by_hand(
             definition,
             [
-                row_of(definition, exposure, counting_events(events, exposure, experiment))[3]
+                row_of(definition, exposure, counting_events(events, exposure, experiment, definition))[3]
                 for exposure in exposed(experiment)
             ],
         )

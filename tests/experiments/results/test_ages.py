@@ -34,14 +34,15 @@ DAY = timedelta(days=1)
 
 def days_by_hand(experiment: Experiment, metric_index: int, at: datetime) -> dict[int, Sums]:
     """Return the sums of the values of each day, by the number of the day since the exposure."""
-    end = min(filter(None, (at, experiment.stopped_at)))
-    stopped, days = stopped_at(experiment, end), dict[int, Sums]()
+    stopped, days = stopped_at(experiment, at), dict[int, Sums]()
     definition, cap = definitions_of(experiment)[metric_index], read_caps(experiment).get(metric_index, math.inf)
     kind = "conversion" if definition.type == "retention" else definition.type
     of_day = replace(definition, type=kind, delay=timedelta(0), window=None, cap_percentile=None)
     events = list(Event.objects.filter(environment=experiment.environment))
+    end = stopped.stopped_at if definition.window is None else stopped.counts_until
+    assert end is not None
     for exposure in exposed(stopped):
-        base, own = exposure.exposed_at.replace(microsecond=0), counting_events(events, exposure, stopped)
+        base, own = exposure.exposed_at.replace(microsecond=0), counting_events(events, exposure, stopped, definition)
         for day in range((end - base) // DAY):
             on_day = [event for event in own if (counted_at(event) - base) // DAY == day]
             sums = days.setdefault(day, {})

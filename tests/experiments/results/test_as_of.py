@@ -17,6 +17,7 @@ from experiments.models import Experiment
 from experiments.results import values
 from experiments.results.fixed_reading import find_caps, sums_until_stop
 from experiments.results.series import compute_changes, finished_days
+from tests.experiments.results.by_hand import last_moment
 from tests.experiments.results.histories import DEFINITIONS, STEPS, History, make_experiment
 from tests.experiments.results.series_by_hand import (
     by_label,
@@ -33,8 +34,8 @@ pytestmark = pytest.mark.django_db
 
 
 def as_if_stopped(experiment: Experiment, moment: datetime) -> Any:
-    stopped = stopped_at(experiment, min(filter(None, (moment, experiment.stopped_at))))
-    return near({None: sums_until(experiment, stopped.stopped_at, caps_by_hand(stopped), has_events=True)})
+    stopped, end = stopped_at(experiment, moment), min(moment, last_moment(experiment))
+    return near({None: sums_until(experiment, end, caps_by_hand(stopped), has_events=True)})
 
 
 @histories(6)
@@ -60,7 +61,7 @@ def test_compute_changes__any_history__leads_to_the_sums_of_each_day(production:
         for _ in range(30):
             history.happen()
         for _ in range(3):
-            moment = min(filter(None, (history.moment(earliest=0), history.experiment.stopped_at)))
+            moment = min(history.moment(earliest=0), last_moment(history.experiment))
             stopped = stopped_at(history.experiment, moment)
             caps = caps_by_hand(stopped)
             changes = compute_changes(stopped, {index: cap for index, cap in caps.items() if cap < math.inf})

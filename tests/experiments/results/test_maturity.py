@@ -33,7 +33,7 @@ from experiments.results.sums import (
 )
 from experiments.results.values import stored_values
 from tests.conftest import NOON
-from tests.experiments.results.by_hand import exposed, sums_by_hand
+from tests.experiments.results.by_hand import exposed, last_moment, sums_by_hand
 from tests.experiments.results.histories import DEFINITIONS, NUMBERS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 from tests.plans import analyze
@@ -51,7 +51,7 @@ def read(experiment: Experiment, at: datetime, **options: Any) -> MatureSums:
 
 
 def is_mature(experiment: Experiment, span: timedelta | None, at: datetime, exposure: Exposure) -> bool:
-    end = min(filter(None, (at, experiment.stopped_at)))
+    end = min(at, last_moment(experiment))
     return span is None or exposure.exposed_at.replace(microsecond=0) + span <= end
 
 
@@ -167,7 +167,7 @@ def test_half_mature_at__is_on_the_day_of_the_middle_one_and_while_users_wait(ex
 
 def test_half_mature_at__of_a_short_window__is_between_the_ends_of_the_open_windows() -> None:
     on_day = {(1, "green", (NOON - days * DAY).date()): users for days, users in ((0, 10), (1, 70))}
-    reading = MatureSums(NOON, "mature", SumsAsOf({}, {}), {}, [], {2 * HOUR: {1: {"green": 76}}}, on_day)
+    reading = MatureSums(NOON, NOON, "mature", SumsAsOf({}, {}), {}, [], {2 * HOUR: {1: {"green": 76}}}, on_day)
     # Four users wait since 10:00 or later. The middle one came at 10:45.
     assert reading.half_mature_at(2 * HOUR, [1], "green") == NOON + 0.75 * HOUR
 
