@@ -83,7 +83,7 @@ def planned_readings(experiment: Experiment, now: datetime) -> Sequence[PlannedR
             stored = {"planned": entries}
             ResultState.objects.filter(pk=state.pk).update(reading=stored)
     readings = [_parse(entry) for entry in _entries(stored)]
-    end = _end(experiment, now)
+    end = experiment.counted_by(now)
     return [each for each in readings if each.reading.instant <= end]
 
 
@@ -115,10 +115,6 @@ def _measure(experiment: Experiment, goals: Goals) -> Measure:
     return replace(measure_of(definitions_of(experiment)[first]), counts_mature_users=True)
 
 
-def _end(experiment: Experiment, now: datetime) -> datetime:
-    return now if experiment.stopped_at is None else min(now, experiment.stopped_at)
-
-
 # what is stored
 
 
@@ -138,7 +134,7 @@ def _is_work_due(
         return False
     users = _Exposed(experiment)
     seconds = {key: users.planned_second(_measure(experiment, goals), key, pairs[key]) for key in missing}
-    end = _end(experiment, now)
+    end = experiment.counted_by(now)
     return any(
         (second := seconds.get(key)) is not None and (key, span) not in entries and second + span <= end
         for key in pairs
@@ -152,7 +148,7 @@ def _update(
     """Return all readings that are due, of which those that are final stay as they are."""
     stored = ResultState.objects.values_list("reading", flat=True).get(pk=state.pk)
     entries = {_name(entry): entry for entry in _entries(stored)}
-    users, measure, end = _Exposed(experiment), _measure(experiment, goals), _end(experiment, now)
+    users, measure, end = _Exposed(experiment), _measure(experiment, goals), experiment.counted_by(now)
     updated = []
     for key, pair in pairs.items():
         second = users.planned_second(measure, key, pair)
