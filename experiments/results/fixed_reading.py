@@ -10,7 +10,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F, QuerySet
 
-from config.database.commit_order import is_watermark_of_this_database
 from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
 from config.database.transactions import read_consistently
@@ -21,7 +20,7 @@ from experiments.models import EXPOSURE, AnalysisMethod, Experiment, Exposure, R
 from experiments.models.locks import lock_results
 from experiments.models.phases import group_by_split
 from experiments.results.caps import find_by_rank, find_cap
-from experiments.results.changed_users import has_changes
+from experiments.results.changed_users import has_changes, usable_watermark
 from experiments.results.expressions import Microseconds
 from experiments.results.quantiles import Quantiles, compute_quantiles, parse_quantiles, quantiles_as_json
 from experiments.results.series import Changes, Key, compute_changes, finished_days
@@ -109,8 +108,8 @@ def _is_due(stored: Document, experiment: Experiment, now: datetime) -> bool:
     """Return whether a stored reading is to be computed again."""
     if "openUntil" not in stored:
         return False
-    watermark, is_over = stored["watermark"], now >= parse_timestamp(stored["openUntil"])
-    if is_over or not is_watermark_of_this_database(watermark):
+    watermark, is_over = usable_watermark(stored["watermark"]), now >= parse_timestamp(stored["openUntil"])
+    if is_over or watermark is None:
         return True
     return has_changes(experiment, watermark, until=parse_timestamp(stored["instant"]))
 
