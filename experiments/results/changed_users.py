@@ -7,11 +7,30 @@ from datetime import datetime
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.lookups import IsNull
 
-from config.database.commit_order import Arrived
+from config.database.commit_order import Arrived, is_watermark_of_this_database
 from events.models import Event
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.results.expressions import IsTrue
+
+VERSION = "2/"
+"""Begins the watermark of values that this version computed. Change it with the columns of values or sums.
+
+To the version before, such a watermark is one of another database. So each of two versions that run side by side
+computes again what the other one has computed.
+"""
+
+
+def usable_watermark(watermark: str) -> str | None:
+    """Return a watermark in the commit order of this database, or None if everything must be computed again.
+
+    That is so the first time, after a restore from elsewhere, and where another version of this service was the last to
+    compute the values, because it knows other columns of them.
+    """
+    if not watermark.startswith(VERSION):
+        return None
+    taken = watermark.removeprefix(VERSION)
+    return taken if is_watermark_of_this_database(taken) else None
 
 
 def has_changes(experiment: Experiment, watermark: str, until: datetime | None = None) -> bool:

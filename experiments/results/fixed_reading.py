@@ -13,7 +13,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F, QuerySet
 
-from config.database.commit_order import is_watermark_of_this_database
 from config.database.engines import is_distributed
 from config.database.planning import IN_ONE_PASS, planned
 from config.database.transactions import read_consistently
@@ -25,7 +24,7 @@ from experiments.models.locks import lock_results
 from experiments.models.phases import group_by_split
 from experiments.models.plan import end_of_shortest_run
 from experiments.results.caps import find_by_rank, find_cap
-from experiments.results.changed_users import has_changes
+from experiments.results.changed_users import has_changes, usable_watermark
 from experiments.results.expressions import Microseconds
 from experiments.results.quantiles import Quantiles, compute_quantiles, parse_quantiles, quantiles_as_json
 from experiments.results.series import Changes, Key, compute_changes, finished_days
@@ -118,8 +117,8 @@ def is_due_again(stored: Document, experiment: Experiment, now: datetime) -> boo
     """Return whether a stored reading is to be computed again."""
     if "openUntil" not in stored:
         return False
-    watermark, is_over = stored["watermark"], now >= parse_timestamp(stored["openUntil"])
-    if is_over or not is_watermark_of_this_database(watermark):
+    watermark, is_over = usable_watermark(stored["watermark"]), now >= parse_timestamp(stored["openUntil"])
+    if is_over or watermark is None:
         return True
     return has_changes(experiment, watermark, until=parse_timestamp(stored["instant"]))
 

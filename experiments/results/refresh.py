@@ -11,23 +11,23 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.commit_order import is_watermark_of_this_database, take_watermark
+from config.database.commit_order import take_watermark
 from config.database.connections import long_statements
 from config.database.planning import WITHOUT_JIT, planned
 from experiments.metrics.definition import definitions_of
 from experiments.models import Experiment, ResultState, Status
 from experiments.models.locks import lock_results
-from experiments.results.changed_users import find_beyond, find_changed_users, has_changes
+from experiments.results.changed_users import (
+    VERSION,
+    find_beyond,
+    find_changed_users,
+    has_changes,
+    usable_watermark,
+)
 from experiments.results.forced_exposures import remove_late_forced_exposures
 from experiments.results.series import has_day_values
 from experiments.results.update import Update, is_quicker_in_one_pass
 
-_VERSION = "2/"
-"""Begins the watermark of values that this version computed. Change it with the columns of values or sums.
-
-To the version before, such a watermark is one of another database. So each of two versions that run side by side
-computes again what the other one has computed.
-"""
 _OLD_AFTER = timedelta(minutes=1)
 """An older watermark is replaced even where nothing happened, so that the next refresh need not look far back."""
 
@@ -98,22 +98,10 @@ def refresh_locked(state: ResultState, now: datetime) -> ResultState:
         watermark = take_watermark()
         with planned(**WITHOUT_JIT, parallel_tuple_cost="0"):  # parallel workers halve the time of sums
             _update_changed_users(state, experiment)
-        state.watermark, state.refreshed_at = f"{_VERSION}{watermark}", now
+        state.watermark, state.refreshed_at = f"{VERSION}{watermark}", now
         state.stopped_at = experiment.counting_ends_at
         state.save()
     return state
-
-
-def usable_watermark(watermark: str) -> str | None:
-    """Return a watermark in the commit order of this database, or None if everything must be computed again.
-
-    That is so the first time, after a restore from elsewhere, and where another version of this service was the last to
-    compute the values, because it knows other columns of them.
-    """
-    if not watermark.startswith(_VERSION):
-        return None
-    taken = watermark.removeprefix(_VERSION)
-    return taken if is_watermark_of_this_database(taken) else None
 
 
 def _is_current(stored: ResultState, experiment: Experiment, now: datetime) -> bool:
