@@ -1,4 +1,7 @@
-"""The one reading of a fixed analysis: the sums as of the instant at which every variant had its planned users."""
+"""The one reading of a fixed analysis: the sums as of the instant at which every variant had its planned users.
+
+It is not before the shortest run is over.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from experiments.metrics.definition import Definition, definitions_of, primary_o
 from experiments.models import EXPOSURE, AnalysisMethod, Experiment, Exposure, ResultState
 from experiments.models.locks import lock_results
 from experiments.models.phases import group_by_split
+from experiments.models.plan import remaining_run
 from experiments.results.caps import find_by_rank, find_cap
 from experiments.results.changed_users import has_changes
 from experiments.results.expressions import Microseconds
@@ -206,7 +210,8 @@ def _quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[froze
 def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
     """Return the instant at which every variant had its planned number of users who are mature for the primary metric.
 
-    None where there is no fixed plan, or where `now` or the stop comes first. The sums must be up to date.
+    It is not before the shortest run is over. None where there is no fixed plan, or where `now` or the stop comes
+    first. The sums must be up to date.
     """
     primary = primary_of(definitions_of(experiment))
     planned_users = planned_by_variant(experiment)
@@ -214,8 +219,11 @@ def find_instant(experiment: Experiment, now: datetime) -> datetime | None:
         return None
     instants = [_nth_mature(experiment, primary, variant, number) for variant, number in planned_users.items()]
     reached = [instant for instant in instants if instant is not None]
+    if len(reached) < len(instants):
+        return None
     end = now if experiment.stopped_at is None else min(now, experiment.stopped_at)
-    return max(reached) if len(reached) == len(instants) and max(reached) <= end else None
+    instant = max(*reached, end + remaining_run(experiment, end))
+    return instant if instant <= end else None
 
 
 def _has_enough_users(experiment: Experiment, planned_users: Mapping[str, int]) -> bool:

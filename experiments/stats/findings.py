@@ -142,10 +142,8 @@ def find_waiting(inputs: Inputs) -> Iterator[Reason]:
         waiting = exposed - sum(counted_users(inputs, index).values())
         if measure.counts_mature_users and waiting > 0:
             users = f"{waiting:,} of {format_count(exposed, 'user')}"
-            message = f"{measure.key}: the stop cut off the windows of {users}."
-            if inputs.design.is_running:
-                message = f"{measure.key}: the windows of {users} are open; a stop now cuts them off."
-            yield Reason(ReasonCode.USERS_WAITING, message)
+            cut = "a stop now cuts off" if inputs.design.is_running else "the stop cut off"
+            yield Reason(ReasonCode.USERS_WAITING, f"{measure.key}: {cut} the windows of {users}.")
 
 
 def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:

@@ -145,7 +145,8 @@ class Means:
             limit = self.difference + sign * _MAX_STEPS_AWAY * steps[1]
             if has_difference and self.difference * sign < 0:
                 limit = 0.0
-            bound = find_bound(excess, self.difference, steps[0], limit)
+            # Near a ratio of 0, the excess may be above 0 only for a short way, which long steps would miss.
+            bound = find_bound(excess, self.difference, steps[0] / 16, limit, growth=1.05)
             # Where a multiple has no bound, the treatment may have added to values.
             found.append(self.difference + sign * steps[1] if bound == limit and limit else bound)
         return found[0], found[1]
