@@ -95,7 +95,7 @@ class SingleLook(Answer):
     expected_loss: Annotated[
         float | None, described("What choosing the treatment loses on average, in units of the metric.")
     ]
-    difference: Annotated[TestResult | None, described("Welch's t-test, not corrected for other tests.")]
+    difference: Annotated[TestResult | None, described("The fixed-horizon test, not corrected for other tests.")]
     lift: Annotated[TestResult | None, described("The same test, as a share of the control's value.")]
     reasons: Annotated[list[MissingFigure], described("Why properties are null.")]
 

@@ -16,7 +16,7 @@ from experiments.results.cut_off import find_cut_off
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, SampleRatio
-from experiments.stats.types import Guardrail
+from experiments.stats.types import Guardrail, ReasonCode
 from flags.explanations.rule_words import describe_rule
 from flags.usage.comparison import Preview
 
@@ -29,6 +29,9 @@ class Cause(StrEnum):
     GUARDRAIL_UNDECIDED = "guardrail_undecided"
     SHORTEST_RUN_NOT_OVER = "shortest_run_not_over"
     PLANNED_SIZE_NOT_REACHED = "planned_size_not_reached"
+    GOAL_WORSE = "goal_worse"
+    NOT_DISTINGUISHABLE = "not_distinguishable"
+    USERS_WAITING = "users_waiting"
     NOT_THE_VERDICT = "not_the_verdict"
     RULES_REMOVED = "rules_removed"
     OUTSIDERS_AFFECTED = "outsiders_affected"
@@ -51,6 +54,13 @@ _VERDICTS = {
     Decision.CHECK_DATA: "the verdict is to check the data first",
 }
 
+_RESERVATIONS = {
+    ReasonCode.GOAL_WORSE: Cause.GOAL_WORSE,
+    ReasonCode.NOT_DISTINGUISHABLE: Cause.NOT_DISTINGUISHABLE,
+    ReasonCode.USERS_WAITING: Cause.USERS_WAITING,
+}
+"""The reasons of a verdict to ship that speak against it. A plan that is not reached is an objection of its own."""
+
 
 def find_objections(
     results: Results,
@@ -71,6 +81,7 @@ def find_objections(
         *_by_guardrails(results, winner),
         *_by_shortest_run(results, winner),
         *_by_size(results),
+        *_by_reservations(results, winner),
         *_by_verdict(results, winner),
         *([] if keeps_counting else against_cutting_off(results)),
         *against_removal(removed_rules, now),
@@ -146,6 +157,15 @@ def _by_size(results: Results) -> Iterator[Objection]:
         covered = format_count(results.planned_users, results.user_of(primary.definition if primary else None))
         message = f"the results cover {covered} of the {planned:,} that are planned"
         yield Objection(Cause.PLANNED_SIZE_NOT_REACHED, message)
+
+
+def _by_reservations(results: Results, winner: str) -> Iterator[Objection]:
+    """Object with what the verdict itself says against shipping its winner."""
+    if results.verdict.decision != Decision.SHIP or winner != results.verdict.variant:
+        return
+    for reason in results.verdict.reasons:
+        if cause := _RESERVATIONS.get(reason.code):
+            yield Objection(cause, reason.message.removesuffix("."))
 
 
 def _by_verdict(results: Results, winner: str) -> Iterator[Objection]:

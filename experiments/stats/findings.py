@@ -144,8 +144,7 @@ def find_waiting(inputs: Inputs) -> Iterator[Reason]:
         waiting = exposed - sum(counted_users(inputs, index).values())
         if measure.counts_mature_users and waiting > 0:
             users = f"{waiting:,} of {format_count(exposed, 'user')}"
-            message = f"{measure.key}: the windows of {users} are open; a stop now cuts them off."
-            yield Reason(ReasonCode.USERS_WAITING, message)
+            yield Reason(ReasonCode.USERS_WAITING, f"{measure.key}: a stop now cuts off the windows of {users}.")
 
 
 def find_not_numbers(inputs: Inputs) -> Iterator[Reason]:

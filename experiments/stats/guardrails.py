@@ -120,7 +120,7 @@ def _is_safe(measure: Measure, comparison: Comparison, difference: Estimate) -> 
         return False
     test = comparison.deciding(estimate)
     worst = test.upper if measure.is_decrease_good else test.lower
-    return worst is not None and gain(measure, worst) >= -limit
+    return worst is not None and gain(measure, worst) > -limit
 
 
 def _users_needed(measure: Measure, sides: GuardrailSides, design: Design) -> int | None:

@@ -181,7 +181,7 @@ def simulate(
         by_look = [estimates(population, design, sums) for sums in at_looks]
         analyses = [analyse(inputs_of(measures, design, sums), is_exact=False) for sums in at_looks]
         detections.append([[_finds(effect, design) for effect in look] for look in by_look])
-        tested.append([isinstance(effect[0], Estimate) for effect in by_look[-1]])
+        tested.append([_is_tested(effect[0]) for effect in by_look[-1]])
         mismatched.append([_finds_mismatch(analysis) for analysis in analyses])
         labelled.append([_labels(measures, analysis) for analysis in analyses])
         verdicts.append(final_verdict([analysis.verdict for analysis in analyses]))
@@ -301,6 +301,11 @@ def comparisons(population: Population, design: Design) -> list[Comparison]:
 
 def _kinds(observed: Observed, design: Design) -> tuple[bool, ...]:
     return (False, True) if design.is_adjusted and observed.has_history else (False,)
+
+
+def _is_tested(difference: Estimate | Reason) -> bool:
+    """Return whether users differ, so that the test could find something."""
+    return isinstance(difference, Estimate) and bool(difference.estimate or difference.standard_error)
 
 
 def _finds(effect: tuple[Estimate | Reason, Estimate | Reason], design: Design) -> list[bool]:

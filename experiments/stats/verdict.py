@@ -323,7 +323,8 @@ def _reservations(case: Case, best: Outcome) -> Iterator[Reason]:
     alike = [key for key in others if not case.are_distinct(best.variant, key)]
     if alike:
         yield describe_indistinguishable(inputs.measures[case.primary], best.variant, alike)
-    yield from find_waiting(inputs)
+    if not is_fixed_reading(inputs.design.plan):  # where later users do not count
+        yield from find_waiting(inputs)
     size = describe_size(inputs, case.primary)
     if size is not None and not size.is_reached:
         yield Reason(ReasonCode.PLAN_NOT_REACHED, size.reason.message)

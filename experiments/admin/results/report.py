@@ -91,7 +91,7 @@ def describe_design(experiment: Experiment) -> list[tuple[str, str]]:
 def describe_method(results: Results) -> Iterator[str]:
     """Yield sentences about how the figures were computed."""
     if results.plan.analysis == "fixed":
-        yield "The analysis is fixed: the results are read once, at the planned size, by Welch's test."
+        yield "The analysis is fixed: the results are read once, at the planned size, by the fixed-horizon test."
     else:
         yield "Intervals and p-values are always valid: they hold however often somebody looks."
     yield f"All variants are compared with {results.control}, and each exposed user counts once, for the first variant."

@@ -13,7 +13,7 @@ from tests.answers import error
 from tests.conftest import NOON
 from tests.experiments.conftest import LATER, SHOPPERS
 from tests.experiments.results.asking import PATH, ask, refused
-from tests.experiments.results.shop import open_shop
+from tests.experiments.results.shop import make_shoppers, open_shop
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,8 @@ def test_results__other_control__are_the_other_way_round(api, shop):
     assert control["value"] == usual[0]["value"]
 
 
-def test_results__other_correction__adjusts_otherwise(api, shop):
+def test_results__other_correction__adjusts_otherwise(api, production):
+    open_shop(production, make_shoppers(300))
     found = {
         correction: [
             entry["variants"][1]["comparison"]["difference"]["alwaysValid"]["pValue"] for entry in answer["metrics"][:3]

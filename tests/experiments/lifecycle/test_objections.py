@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
+from events.recording import NewEvent, new_id, record
 from experiments.lifecycle.changes import get_experiment, update_experiment
 from experiments.lifecycle.objections import Objection, find_objections
 from experiments.metrics.changes import create_metric
@@ -131,3 +132,33 @@ def test_objections__shortest_run_and_the_control_is_better__keeping_the_control
 
     assert causes(production, "control") == []
     assert "shortest_run_not_over" in causes(production, "green")
+
+
+def test_objections__reservations_of_the_verdict__are_objections_to_its_winner(production: Environment) -> None:
+    create_metric(key="bought", type="conversion", event="purchase", window_hours=1, actor=ACTOR, now=NOON)
+    create_metric(key="visits", type="conversion", event="visit", actor=ACTOR, now=NOON)
+    ExperimentFactory(key="e", metrics=["bought", "visits"], minimum_days=0, running=True)
+    record_clear_winner(production)
+    for variant, visitors in (("control", 120), ("green", 30)):
+        record_visits(production, variant, 150, visitors, event="visit")
+    later = NOON + timedelta(minutes=90)
+    newcomer = NewEvent(new_id(), "new", "seen", later, later, {"experimentId": "e", "variant": "green"})
+    record([newcomer], production)
+
+    worse, waiting = objections(production, "green", later)
+    assert (worse.cause, waiting.cause) == ("goal_worse", "users_waiting")
+    assert worse.message.startswith("visits of green is 60.")
+    assert worse.message.endswith(": this goal is worse")
+    assert waiting.message == "bought: a stop now cuts off the windows of 1 of 301 users"
+    assert [str(one.cause) for one in objections(production, "control", later)] == ["not_the_verdict"]
+
+
+def test_objections__treatment_as_good_as_the_winner__is_named(production: Environment) -> None:
+    variants = [{"key": key, "weight": 1} for key in ("control", "green", "blue")]
+    ExperimentFactory(key="e", variants=variants, minimum_days=0, running=True)
+    record_clear_winner(production)
+    record_visits(production, "blue", 150, 118)
+
+    [alike] = objections(production, "green")
+    assert alike.cause == "not_distinguishable"
+    assert alike.message == ("purchase of green is not shown to differ from that of blue: any of them may be the best")

@@ -22,7 +22,9 @@ from config.models import Environment
 from events.recording import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
 from tests.conftest import ACTOR, NOON
+from tests.experiments.results import brute_force
 from tests.experiments.results.asking import ask
+from tests.experiments.results.brute_force import always_valid_p, always_valid_width
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -127,6 +129,7 @@ class Pair:
     control: Arm
     green: Arm
     shared: float
+    test: brute_force.Test
 
 
 def compare(key: str, arms: dict[str, np.ndarray], *, is_adjusted: bool) -> Pair:
@@ -153,7 +156,14 @@ def compare(key: str, arms: dict[str, np.ndarray], *, is_adjusted: bool) -> Pair
         mean = means[name] - theta * (before[name].mean() - mean_before)
         left = linear[name] - theta * centred[name]
         found[name] = Arm(len(users), mean, (left**2).sum() / (len(users) - 1) / len(users))
-    return Pair(found["control"], found["green"], shared)
+    green, control = found["green"], found["control"]
+    if key == "bought" and not is_adjusted:
+        test: brute_force.Test = brute_force.Shares.of(arms["green"][:, 0], arms["control"][:, 0])
+    else:
+        explained = theta * centred["green"], theta * centred["control"]
+        value = linear["green"], linear["control"]
+        test = brute_force.Means(green.mean, control.mean, value, explained, shared)
+    return Pair(control, green, shared, test)
 
 
 def interval_of(key: str, arm: Arm, shared: float, *, is_adjusted: bool) -> tuple[float, float]:
@@ -165,30 +175,6 @@ def interval_of(key: str, arm: Arm, shared: float, *, is_adjusted: bool) -> tupl
         return found.low, found.high
     lower, upper = stats.norm.interval(0.95, arm.mean, error)
     return min(arm.mean, max(0.0, lower)), max(arm.mean, min(1.0, upper))
-
-
-def always_valid(pair: Pair) -> tuple[float, float]:
-    """Return the half-width in standard errors and the p-value, by the formulas of the guide."""
-    alpha, n = 0.05, pair.control.n + pair.green.n
-    rho = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / 5000
-    width = math.sqrt(n) * math.sqrt(2 * (n * rho + 1) / (n**2 * rho) * math.log(math.sqrt(n * rho + 1) / alpha))
-    z = (pair.green.mean - pair.control.mean) / math.sqrt(pair.green.error + pair.control.error)
-    return width, min(1.0, math.sqrt(n * rho + 1) * math.exp(-rho * n * z**2 / (2 * (n * rho + 1))))
-
-
-def lift_bounds(pair: Pair, width: float) -> tuple[float, float] | None:
-    """Return the lifts r - 1 at which Fieller's inequality is an equation; None where the interval is open."""
-    t, c, w = pair.green, pair.control, width**2
-
-    def excess(r: float) -> float:
-        return (t.mean - r * c.mean) ** 2 - w * (t.error + r**2 * c.error + (1 - r) ** 2 * pair.shared)
-
-    square = excess(1) / 2 + excess(-1) / 2 - excess(0)
-    slope = (excess(1) - excess(-1)) / 2
-    if square <= 0:
-        return None
-    lower, upper = sorted(np.roots([square, slope, excess(0)]).real)
-    return max(lower, 0.0) - 1, upper - 1
 
 
 def close(value: Any) -> Any:
@@ -241,16 +227,18 @@ def test_series__of_every_metric__is_what_the_events_until_each_day_give(answer:
 
 
 def check_difference(pair: Pair, entry: Any) -> None:
-    width, p = always_valid(pair)
+    users = pair.control.n + pair.green.n
+    width, p = always_valid_width(users), always_valid_p(users, pair.test.z)
     difference, lift = entry["difference"], entry["lift"]
     amount, error = pair.green.mean - pair.control.mean, math.sqrt(pair.green.error + pair.control.error)
     assert (difference["estimate"], difference["standardError"]) == close((amount, error))
     test = difference["alwaysValid"]
-    assert (test["lower"], test["upper"]) == close((amount - width * error, amount + width * error))
+    assert (test["lower"], test["upper"]) == close(pair.test.difference(width))
     assert test["pValue"] == close(p) == lift["alwaysValid"]["pValue"]
     assert lift["estimate"] == close(amount / pair.control.mean)
-    if (bounds := lift_bounds(pair, width)) is not None:
-        assert (lift["alwaysValid"]["lower"], lift["alwaysValid"]["upper"]) == close(bounds)
+    lower, upper = pair.test.lift(width)
+    expected = close(lower), None if upper is None else close(upper)
+    assert (lift["alwaysValid"]["lower"], lift["alwaysValid"]["upper"]) == expected
 
 
 def test_series__of_every_metric__ends_with_the_figures_of_now(answer: Any) -> None:

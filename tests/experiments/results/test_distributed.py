@@ -257,7 +257,7 @@ def test_find_instant__of_a_fixed_plan__sends_no_users(capped: Experiment) -> No
     for number, exposure in enumerate(exposures, start=1):
         exposure.exposed_at = NOON + timedelta(milliseconds=number)
     Exposure.objects.bulk_update(exposures, ["exposed_at"])
-    capped.analysis, capped.registration = AnalysisMethod.FIXED, {"plannedSampleSize": BUYERS - 50}
+    capped.analysis, capped.registration = AnalysisMethod.FIXED, {"plannedSampleSize": BUYERS - 50, "minimumDays": 0}
     capped.variants, capped.phases = [{"key": "green", "weight": 1}], []
     capped.definitions = [Definition("bought", 1, "conversion", Quantity("buy")).as_json()]
     capped.save()

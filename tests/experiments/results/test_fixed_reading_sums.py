@@ -15,7 +15,7 @@ from config.models import Environment
 from events.removal import erase_user
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState
+from experiments.models import AnalysisMethod, Experiment, Exposure, ResultState, Status
 from experiments.models.phases import phase_as_json
 from experiments.results import caps
 from experiments.results.fixed_reading import FixedReading, find_caps, find_instant, fixed_reading, sums_until_stop
@@ -41,7 +41,7 @@ def experiment(production: Environment) -> Experiment:
 
 def plan(experiment: Experiment, size: int = 5) -> Experiment:
     experiment.analysis = AnalysisMethod.FIXED
-    experiment.registration = {"plannedSampleSize": size}
+    experiment.registration = {"plannedSampleSize": size, "minimumDays": 0}
     variants = [{"key": "control", "weight": 60}, {"key": "green", "weight": 40}]
     experiment.phases = [{**phase_as_json(experiment, NOON), "variants": variants}]
     experiment.save()
@@ -104,13 +104,34 @@ def test_fixed_reading__shortest_run_later_than_the_planned_users__is_as_of_its_
     assert reading.sums.by_phase[1][0]["green"].positive == 1
 
 
+def test_fixed_reading__planned_users_before_the_shortest_run_is_over__waits_for_it(experiment: Experiment) -> None:
+    experiment.registration = {"plannedSampleSize": 5, "minimumDays": 14}
+    experiment.save()
+    expose(experiment, c1=0, c2=1, c3=5, g1=1, g2=2, c4=12 * 24, g3=13.5 * 24)
+    buy("c4", NOON + 12.5 * DAY)
+
+    assert read(experiment, NOON + 14 * DAY - MICROSECOND) is None
+    reading = read(experiment, NOON + 20 * DAY)
+    assert reading is not None
+    assert reading.instant == NOON + 14 * DAY
+    assert users_and_buyers(reading.sums) == {"control": (4, 4, 1), "green": (3, 2, 0)}
+
+
+def test_fixed_reading__stopped_before_the_shortest_run_is_over__never_comes(experiment: Experiment) -> None:
+    experiment.registration = {"plannedSampleSize": 5, "minimumDays": 14}
+    experiment.status, experiment.stopped_at = Status.STOPPED, NOON + 13 * DAY
+    experiment.save()
+    expose(experiment, c1=0, c2=1, c3=5, g1=1, g2=2)
+    assert find_instant(experiment, NOON + 20 * DAY) is None
+
+
 @pytest.mark.parametrize("size", [3, 6, 10])
 def test_find_instant__users_within_one_second__is_exact(
     production: Environment, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(caps, "MAX_FETCHED", 2)
     experiment = make_experiment(production, Definition("bought", 1, "conversion", Quantity("buy")))
-    experiment.analysis, experiment.registration = AnalysisMethod.FIXED, {"plannedSampleSize": size}
+    experiment.analysis, experiment.registration = AnalysisMethod.FIXED, {"plannedSampleSize": size, "minimumDays": 0}
     experiment.variants, experiment.phases = [{"key": "green", "weight": 1}], []
     experiment.save()
     microseconds = [0, 1, 2, 10, 10, 10, 400_000, 999_998, 999_999, 1_000_000]

@@ -52,7 +52,7 @@ def test_verdict__guardrail_without_power__keeps_running_and_says_how_many_users
 
 
 def test_verdict__guardrail_within_its_margin__ships(api: Any, production: Environment) -> None:
-    open_shop(production, {"purchase": (200, 290), "call": (12, 6)}, margin_absolute=0.1)
+    open_shop(production, {"purchase": (200, 290), "call": (14, 8)}, margin_absolute=0.1)
     answer = ask(api)
     assert (guardrail(answer)["status"], answer["verdict"]["decision"]) == ("safe", "ship")
 

@@ -15,14 +15,14 @@ from config.access.api_keys import create_key
 from config.models import Environment, Scope
 from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient
+from tests.experiments.results import brute_force
+from tests.experiments.results.brute_force import ALPHA, always_valid_p, always_valid_width
 from tests.experiments.results.shop import Shopper, make_shoppers, open_shop
 from tests.transactions import rolled_back
 
 pytestmark = pytest.mark.django_db
 
 SHOPPERS = make_shoppers()
-ALPHA = 0.05
-TUNING_SIZE = 5000
 
 
 def of(variant: str, value: Any) -> np.ndarray:
@@ -85,59 +85,65 @@ def test_mean__of_each_variant__has_students_interval(results):
         assert figures["interval"] == {"lower": close(lower), "upper": close(upper)}
 
 
+def complaints(shopper: Shopper) -> int:
+    return shopper.complaints
+
+
+def of_key(key: str) -> brute_force.Test:
+    """Return the test of a metric from the values of its users."""
+    if key == "bought":
+        control, green = both(bought)
+        return brute_force.Shares.of(green, control)
+    if key == "per-look":
+        (control, green), (looks, green_looks) = both(lambda shopper: len(shopper.spent)), both(lambda s: s.looks)
+        ratios = green.sum() / green_looks.sum(), control.sum() / looks.sum()
+        value = (
+            (green - ratios[0] * green_looks) / green_looks.mean(),
+            (control - ratios[1] * looks) / looks.mean(),
+        )
+        return brute_force.Means(*ratios, value, (0 * green, 0 * control))
+    control, green = both({"revenue": spent, "complaints": complaints}[key])
+    return brute_force.Means.of(green, control)
+
+
 @pytest.mark.parametrize(("key", "value"), [("bought", bought), ("revenue", spent)])
-def test_difference__fixed_horizon__is_welchs_test(results, key, value):
+def test_difference__fixed_horizon__is_the_test_of_one_look(results, key, value):
     control, green = both(value)
-    test = stats.ttest_ind(green, control, equal_var=False)
-    interval = test.confidence_interval(1 - ALPHA)
-    comparison = variants_of(results, key)[1]["comparison"]
-    assert comparison["difference"]["estimate"] == close(green.mean() - control.mean())
-    assert comparison["singleLook"]["difference"] == {
-        "lower": close(interval.low),
-        "upper": close(interval.high),
-        "pValue": close(test.pvalue),
+    test, figures = of_key(key), variants_of(results, key)[1]["comparison"]
+    welch = stats.ttest_ind(green, control, equal_var=False)
+    distribution = stats.norm() if key == "bought" else stats.t(welch.df)
+    lower, upper = test.difference(distribution.isf(ALPHA / 2))
+    assert figures["difference"]["estimate"] == close(green.mean() - control.mean())
+    assert figures["singleLook"]["difference"] == {
+        "lower": close(lower),
+        "upper": close(upper),
+        "pValue": close(2 * distribution.sf(abs(test.z))),
         "level": close(0.95),
         "reason": None,
     }
-
-
-def rho2() -> float:
-    return (-2 * math.log(ALPHA) + math.log(-2 * math.log(ALPHA) + 1)) / TUNING_SIZE
-
-
-def always_valid_p(comparison: dict[str, Any]) -> float:
-    users, estimate, error = len(SHOPPERS), *(comparison["difference"][name] for name in ("estimate", "standardError"))
-    grown = users * rho2() + 1
-    return min(1, math.sqrt(grown) * math.exp(-rho2() * users * estimate**2 / (2 * error**2 * grown)))
 
 
 @pytest.mark.parametrize("key", ["bought", "complaints"])
 def test_difference__always_valid__is_that_of_the_published_formulas(results, key):
-    comparison = variants_of(results, key)[1]["comparison"]
-    users, figures = len(SHOPPERS), comparison["difference"]
-    grown = users * rho2() + 1
-    width = math.sqrt(users) * math.sqrt(2 * grown / (users**2 * rho2()) * math.log(math.sqrt(grown) / ALPHA))
+    figures, test = variants_of(results, key)[1]["comparison"]["difference"], of_key(key)
+    lower, upper = test.difference(always_valid_width(len(SHOPPERS)))
     assert figures["alwaysValid"] == {
-        "lower": close(figures["estimate"] - width * figures["standardError"]),
-        "upper": close(figures["estimate"] + width * figures["standardError"]),
-        "pValue": close(always_valid_p(comparison)),
+        "lower": close(lower),
+        "upper": close(upper),
+        "pValue": close(always_valid_p(len(SHOPPERS), test.z)),
         "level": close(0.95),
         "reason": None,
     }
 
 
-@pytest.mark.parametrize(("key", "value"), [("bought", bought), ("complaints", lambda shopper: shopper.complaints)])
-def test_lift__interval__has_fiellers_bounds(results, key, value):
-    control, green = both(value)
-    comparison = variants_of(results, key)[1]["comparison"]
+@pytest.mark.parametrize("key", ["bought", "complaints"])
+def test_lift__interval__has_the_ratios_that_the_same_test_does_not_reject(results, key):
+    comparison, test = variants_of(results, key)[1]["comparison"], of_key(key)
     difference, lift = (comparison[name] for name in ("difference", "lift"))
-    width = (difference["alwaysValid"]["upper"] - difference["estimate"]) / difference["standardError"]
-    bounds = [lift["alwaysValid"][name] for name in ("lower", "upper")]
-    for ratio in (1 + bound for bound in bounds if bound is not None and bound > -1):
-        squared = green.var(ddof=1) / len(green) + ratio**2 * control.var(ddof=1) / len(control)
-        assert (green.mean() - ratio * control.mean()) ** 2 == pytest.approx(width**2 * squared, rel=1e-6)
-    assert any(bound is not None and bound > -1 for bound in bounds)
-    assert lift["estimate"] == close(green.mean() / control.mean() - 1)
+    lower, upper = test.lift(always_valid_width(len(SHOPPERS)))
+    assert upper is not None
+    assert (lift["alwaysValid"]["lower"], lift["alwaysValid"]["upper"]) == (close(lower), close(upper))
+    assert lift["estimate"] == close(test.treatment / test.control - 1)
     assert lift["alwaysValid"]["pValue"] == difference["alwaysValid"]["pValue"]
 
 
@@ -184,13 +190,14 @@ def test_cuped__not_registered__leaves_the_figures_raw_and_says_so(results):
 
 
 def test_corrections__of_other_goals__are_holms_with_intervals_that_agree(results):
-    goals = [variants_of(results, key)[1]["comparison"] for key in ("revenue", "per-look")]
-    raw = sorted(always_valid_p(goal) for goal in goals)
-    expected = {raw[0]: min(1, 2 * raw[0]), raw[1]: max(min(1, 2 * raw[0]), raw[1])}
-    for goal in goals:
+    keys = ("revenue", "per-look")
+    goals = {key: variants_of(results, key)[1]["comparison"] for key in keys}
+    alone = {key: always_valid_p(len(SHOPPERS), of_key(key).z) for key in keys}
+    smallest = min(alone.values())
+    for key, goal in goals.items():
         test = goal["difference"]["alwaysValid"]
-        assert goal["unadjustedPValue"] == close(always_valid_p(goal))
-        assert test["pValue"] == close(expected[min(expected, key=lambda p: abs(p - goal["unadjustedPValue"]))])
+        assert goal["unadjustedPValue"] == close(alone[key])
+        assert test["pValue"] == close(min(1, max(2 * smallest, alone[key])))
         assert (test["lower"] > 0 or test["upper"] < 0) == (test["pValue"] < ALPHA) == (goal["label"] != "unclear")
         assert goal["familySize"] == 2
     assert variants_of(results, "complaints")[1]["comparison"]["familySize"] is None
@@ -200,7 +207,7 @@ def test_verdict__of_one_treatment__is_what_the_row_of_the_first_goal_says(resul
     goal = variants_of(results, "bought")[1]["comparison"]
     p = goal["difference"]["alwaysValid"]["pValue"]
     assert (p < ALPHA, goal["label"], goal["familySize"]) == (True, "better", 1)
-    assert p == close(always_valid_p(goal))
+    assert p == close(always_valid_p(len(SHOPPERS), of_key("bought").z))
     assert results["verdict"]["metric"] == "bought"
     [better] = [reason for reason in results["verdict"]["reasons"] if reason["code"] == "better"]
     assert better["message"].endswith(f", p = {p:.2g}: better.")

@@ -100,7 +100,7 @@ SCENARIOS = [
         (MATURE,),
         "ship",
         ("better", "users_waiting", "plan_not_reached"),
-        "retained: the windows of 5,000 of 10,000 users are open; a stop now cuts them off.",
+        "retained: a stop now cuts off the windows of 5,000 of 10,000 users.",
         Plan(size=10_000),
         {"users": WAITING},
         "treatment",

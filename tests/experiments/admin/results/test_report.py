@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from tests.admin import messages_of, sign_in, text_of
+from tests.conftest import ACTOR, NOON
 from tests.experiments.admin.results.test_pages import address, report
 from tests.experiments.results.test_outcomes import stopped
 from tests.factories import ExperimentFactory
@@ -33,8 +35,13 @@ def running(running_of_the_module: Experiment) -> Experiment:
 
 
 def _make_running() -> Experiment:
+    create_metric(key="errors", type="count", event="error", actor=ACTOR, now=NOON)
     made: Experiment = ExperimentFactory(
-        key="button", running=True, metrics=["purchase", ODD], hypothesis="Green <b>sells</b> more.", owner="Shop"
+        key="button",
+        running=True,
+        metrics=["purchase", ODD, "errors"],
+        hypothesis="Green <b>sells</b> more.",
+        owner="Shop",
     )
     for variant, buyers in (("control", 10), ("green", 30)):
         for number in range(60):
@@ -59,7 +66,7 @@ def test_report__of_results__has_design_verdict_figures_and_method_and_no_naviga
     body = page.content.decode()
     assert "<b>sells</b>" not in body
     assert ODD not in body
-    assert body.count("<svg xmlns") == 1  # the other metric has no lift to draw
+    assert body.count("<svg xmlns") == 2  # the errors have no difference to draw, because there are none
     assert 'aria-label="Menu"' not in body
     assert 'rel="icon"' in body  # without one, browsers ask for /favicon.ico, which is missing
 
@@ -114,7 +121,7 @@ def test_plot__of_a_breakdown__has_a_row_for_each_value(running: Experiment) -> 
 
 def test_plot__that_does_not_exist__is_not_found(running: Experiment) -> None:
     client = sign_in()
-    for arguments in ((0, "other"), (7, "intervals"), (1, "intervals")):  # the last one has no lift
+    for arguments in ((0, "other"), (7, "intervals"), (2, "intervals")):  # the last one has no difference
         assert client.get(address(running, "plot", *arguments)).status_code == 404
     assert client.get(f"{address(running, 'plot', 0, 'intervals')}?control=none").status_code == 404
 
@@ -123,7 +130,7 @@ def test_results__of_metrics_with_plots__link_to_them_and_to_the_report(running:
     body = sign_in().get(f"{address(running)}?ages=purchase").content.decode()
     for kind in ("intervals", "days", "ages"):
         assert f'href="{address(running, "plot", 0, kind)}' in body
-    assert f'href="{address(running, "plot", 1, "intervals")}' not in body
+    assert f'href="{address(running, "plot", 2, "intervals")}' not in body
     assert f'href="{address(running, "report")}' in body
 
 
