@@ -31,7 +31,6 @@ class Cause(StrEnum):
     PLANNED_SIZE_NOT_REACHED = "planned_size_not_reached"
     GOAL_WORSE = "goal_worse"
     NOT_DISTINGUISHABLE = "not_distinguishable"
-    USERS_WAITING = "users_waiting"
     NOT_THE_VERDICT = "not_the_verdict"
     RULES_REMOVED = "rules_removed"
     OUTSIDERS_AFFECTED = "outsiders_affected"
@@ -57,9 +56,8 @@ _VERDICTS = {
 _RESERVATIONS = {
     ReasonCode.GOAL_WORSE: Cause.GOAL_WORSE,
     ReasonCode.NOT_DISTINGUISHABLE: Cause.NOT_DISTINGUISHABLE,
-    ReasonCode.USERS_WAITING: Cause.USERS_WAITING,
 }
-"""The reasons of a verdict to ship that speak against it. A plan that is not reached is an objection of its own."""
+"""The reasons of a verdict to ship that speak against it. Open windows and the plan have objections of their own."""
 
 
 def find_objections(

@@ -263,7 +263,7 @@ SCENARIOS = [
         ((replace(REVENUE, events=5000, texts=548), {key: values(100, 20, 2000) for key in WAITING}),),
         "check_data",
         ("not_numbers",),
-        "548 of 5,000 events of revenue have a text in place of their number, which does not count: send numbers.",
+        "548 of 5,000 events of revenue have a text or another value in place of their number",
     ),
     Scenario(
         "a reading whose split is unlikely for one look, and no proof over many",
