@@ -19,6 +19,8 @@ from experiments.stats.fieller import Bounds, Quadratic
 from experiments.stats.roots import find_bound
 from experiments.stats.samples import Sample
 
+_SHORT = 1 / 8
+"""The longest step towards a ratio of 0, as a share of the way: the pooled variance has no end there."""
 _MAX_STEPS_AWAY = 1_000.0
 """No bound of a difference is searched farther from the estimate, in half-widths without a difference."""
 
@@ -132,8 +134,10 @@ class Means:
         if self.control <= 0 or not any(part.is_scaled for part in self.strata):
             return difference - without, difference + without
 
+        nothing = -self.control
+
         def half_width(candidate: float) -> float:
-            return width * self._error_of_difference(candidate)
+            return width * self._error_of_difference(candidate) if candidate > nothing else math.inf
 
         step, found = width * self._error_at_difference, []
         for sign in (-1, 1):
@@ -141,11 +145,14 @@ class Means:
             if sign * added < 0:
                 found.append(find_bound(half_width, difference, step, 0.0))
                 continue
-            limit = difference + sign * _MAX_STEPS_AWAY * without
+            limit = nothing if sign < 0 else difference + _MAX_STEPS_AWAY * without
+            bound = find_bound(half_width, difference, step, limit, most=_SHORT if sign < 0 else 1.0)
+            if bound == limit:
+                # No multiple is the bound. The treatment adds to values, by the larger variance at the bound.
+                farther = max(without, width * self._error_of_difference(added))
+                bound = min(nothing, added) if sign < 0 else difference + farther
             # No difference is inside, even if a candidate between it and the estimate is not.
-            bound = find_bound(half_width, difference, max(step, -sign * difference), limit)
-            # Without a bound, the variance counts that is the larger one where a treatment that adds has its bound.
-            found.append(difference + sign * max(without, half_width(added)) if bound == limit else bound)
+            found.append(min(bound, 0.0) if sign < 0 else max(bound, 0.0))
         return found[0], found[1]
 
     def bounds_of_lift(self, width: float) -> Bounds | None:

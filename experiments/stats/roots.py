@@ -6,23 +6,30 @@ import math
 from collections.abc import Callable
 
 _MAX_STEPS = 100
+_NEAR = 1e-3
+"""So many steps from the limit, the limit itself is the next one."""
 _PRECISION = 1e-7
 """The last step is at most this share of the first one. The error is far smaller, because steps shrink ever faster."""
 
 
-def find_bound(half_width: Callable[[float], float], estimate: float, step: float, limit: float) -> float:
+def find_bound(
+    half_width: Callable[[float], float], estimate: float, step: float, limit: float, *, most: float = 1.0
+) -> float:
     """Return the end of the interval of all x with |x - estimate| <= half_width(x), on the side of the limit.
 
     That is the first such x from the estimate on, or the limit if there is none before it. `step` is the half-width at
-    the estimate, or the first step to try where that is 0. Each step is twice as long as the one before.
+    the estimate, or the first step to try where that is 0. Each step is twice as long as the one before, but not longer
+    than the share `most` of the way to the limit. Shorter steps are for half-widths that change fast near the limit.
     """
     inside, excess_inside, length = estimate, -step, math.copysign(step, limit - estimate)
     if not 0 < step < math.inf:
         return estimate + length
     while inside != limit:
+        way = limit - inside
+        longest = way if abs(way) <= _NEAR * step else most * way
         outside = inside + length
-        if (limit - outside) * length <= 0:
-            outside = limit
+        if abs(length) >= abs(longest):
+            outside = limit if longest == way else inside + longest
         excess = abs(outside - estimate) - half_width(outside)
         if excess > 0:
             return _find_root(half_width, estimate, (inside, outside), (excess_inside, excess), _PRECISION * step)

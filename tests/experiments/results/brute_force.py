@@ -64,17 +64,20 @@ class Test:
     def difference(self, width: float) -> tuple[float, float]:
         """Return the ends of the differences around the estimate that are at most `width` standard errors away.
 
-        An end that is not found is as far as if the treatment had added to values.
+        An end that is not found is as far as if the treatment had added to values, by the larger variance there.
         """
         estimate = self.treatment - self.control
         reach = width * (estimate / self.z if self.z else 1.0)
         step, limits = reach / 10, self.limits(reach)
-        lower = search(self.z_of_difference, width, estimate, lambda at: at - step, limits)
-        upper = search(self.z_of_difference, width, estimate, lambda at: at + step, limits)
-        return (
-            max(limits[0], estimate - reach) if lower is None else lower,
-            min(limits[1], estimate + reach) if upper is None else upper,
-        )
+        ends = []
+        for sign in (-1, 1):
+            end = search(self.z_of_difference, width, estimate, lambda at, sign=sign: at + sign * step, limits)
+            if end is None:
+                added = min(max(estimate + sign * reach, limits[0]), limits[1])
+                farther = max(reach, width * abs((estimate - added) / self.z_of_difference(added)))
+                end = min(max(estimate + sign * farther, limits[0]), limits[1])
+            ends.append(end)
+        return ends[0], ends[1]
 
     def lift(self, width: float) -> Bounds:
         """Return the same of the lift, from -100 % on. None is an end that is nowhere near."""

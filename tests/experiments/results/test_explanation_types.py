@@ -112,7 +112,7 @@ def test_explanation__frozen__stays(api: Any, production: Environment) -> None:
 
 
 def test_explanation__of_a_fixed_analysis__is_as_of_its_reading(api: Any, production: Environment) -> None:
-    design = {"metrics": ["look"], "lookback_days": 0, "planned_size": 20, "analysis": "fixed"}
+    design = {"metrics": ["look"], "lookback_days": 0, "planned_size": 20, "analysis": "fixed", "minimum_days": 0}
     ExperimentFactory(key="shop", environment=production, running=True, **design)
     events = []
     for number in range(40):

@@ -152,7 +152,7 @@ def facts_of(results: Results) -> Any:
         "sample ratio": results.guards.sample_ratio,
         "several": (results.guards.users_in_several_variants, audit.in_several_variants),
         "unknown": results.guards.events_of_unknown_variants,
-        "before exposure": results.guards.events_before_exposure,
+        "before exposure": results.guards.audit and results.guards.audit.events_before_exposure,
         "phases": [(phase.number, phase.variants) for phase in results.phases],
     }
 
