@@ -227,6 +227,11 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
         {"is_default": True, "reason": BECAUSE},
         ["changed environment production", "changed environment trial"],
     ),
+    (
+        "/admin/experiments/experiment/{draft}/use_plan/sequential/?baseline=0.1&mde=0.1",
+        YES,
+        ["changed experiment draft in production"],
+    ),
     ("/admin/config/environment/switch/", {"environment": "staging"}, []),  # in this session
     ("/admin/config/apikey/add/", {"name": "new", "reason": BECAUSE}, ["created api_key new in production"]),
     ("/admin/config/apikey/{spare}/revoke/", YES, ["changed api_key spare in production"]),

@@ -112,7 +112,7 @@ def test_results__texts_for_numbers__are_counted_and_make_the_data_suspicious(ap
     assert answer["verdict"]["decision"] == "check_data"
     [reason] = answer["verdict"]["reasons"]
     assert reason["code"] == "not_numbers"
-    assert reason["message"].startswith("6 events of sales")
+    assert reason["message"].startswith("6 of 10 events of sales")
 
 
 def test_results__capped_metric__tells_the_cap_in_force(api, production):
