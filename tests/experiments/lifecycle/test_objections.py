@@ -150,7 +150,7 @@ def test_objections__reservations_of_the_verdict__are_objections_to_its_winner(p
     assert worse.message.startswith("visits of green is 60.")
     assert worse.message.endswith(": this goal is worse")
     assert waiting.message == "bought: it cuts off the windows of 1 of 301 users"
-    assert causes(production, "control", later) == ["not_the_verdict", "users_waiting"]
+    assert [str(one.cause) for one in objections(production, "control", later)] == ["not_the_verdict", "users_waiting"]
 
 
 def test_objections__treatment_as_good_as_the_winner__is_named(production: Environment) -> None:
