@@ -13,25 +13,45 @@ import pytest
 from scipy.stats import binom
 
 from experiments.stats.analysis import analyse
+from experiments.stats.boundaries import Planned
 from experiments.stats.strata import Strata
 from experiments.stats.types import Inputs, Margin, Measure, Reason, Stratum
-from tests.experiments.stats.splits import PAIR, QUANTILES, SPLITS, SUMS, Errors, count_errors, mixture
+from tests.experiments.stats.splits import (
+    LOOKS,
+    PAIR,
+    QUANTILES,
+    SPLITS,
+    SUMS,
+    USERS_AT_ONCE,
+    Boundary,
+    Errors,
+    count_errors,
+    mixture,
+)
 from tests.experiments.stats.sums import design
 
 ALPHA, ROUNDS, ROUNDS_OF_QUANTILES = 0.05, 100, 20
 LIFTS, SPLITS_OF_QUANTILES = (0.0, -0.5, 1.0), (0.5, 0.1)
-CHECKS = 2 * (len(SUMS) * (len(SPLITS) * len(LIFTS) + 1) + len(QUANTILES) * (len(SPLITS_OF_QUANTILES) * len(LIFTS) + 1))
+PLANNED = [name for name in SUMS if "phases" not in name]
+"""Where weights do not change, the number of users is the share of the planned information."""
+ROUNDS_OF_PLANS, SPLITS_OF_PLANS = 60, (0.5, 0.1, 0.01)
+MOST_OF_PLANS = 0.065
+"""With a true effect, the boundary of a plan may be crossed a little more often than without one."""
+OF_PLANS = len(PLANNED) * (len(SPLITS_OF_PLANS) * len(LIFTS) + 1)
+CHECKS = 2 * (
+    OF_PLANS + len(SUMS) * (len(SPLITS) * len(LIFTS) + 1) + len(QUANTILES) * (len(SPLITS_OF_QUANTILES) * len(LIFTS) + 1)
+)
 
 
-def most_by_chance(rounds: int) -> int:
-    return int(binom.ppf(1 - 0.001 / CHECKS, rounds, ALPHA))
+def most_by_chance(rounds: int, share: float = ALPHA) -> int:
+    return int(binom.ppf(1 - 0.001 / CHECKS, rounds, share))
 
 
-def assert_few(errors: dict[tuple[float, float], Errors], rounds: int) -> None:
-    """Check each split and lift alone, and all of them together, for which the bound is much closer to 5 %."""
+def assert_few(errors: dict[tuple[float, float], Errors], rounds: int, share: float = ALPHA) -> None:
+    """Check each split and lift alone, and all of them together, for which the bound is much closer to the share."""
     for (split, lift), found in errors.items():
-        assert max(found.shown, found.decided) <= most_by_chance(rounds), (split, lift, found)
-    total = most_by_chance(rounds * len(errors))
+        assert max(found.shown, found.decided) <= most_by_chance(rounds, share), (split, lift, found)
+    total = most_by_chance(rounds * len(errors), share)
     assert sum(found.shown for found in errors.values()) <= total, errors
     assert sum(found.decided for found in errors.values()) <= total, errors
 
@@ -54,6 +74,25 @@ def test_splits__quantiles_at_twenty_looks__are_wrong_at_most_as_often_as_promis
         for seed, (split, lift) in enumerate(cells)
     }
     assert_few(errors, ROUNDS_OF_QUANTILES)
+
+
+def planned(split: float) -> Boundary:
+    """Return the boundary of a plan that is over at the last look."""
+    treatment = USERS_AT_ONCE * LOOKS
+    size = treatment + LOOKS * round(USERS_AT_ONCE * (1 - split) / split)
+    return lambda users: Planned.at(users / size, users, size, ALPHA).width(ALPHA)
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_splits__twenty_looks_of_a_plan__are_hardly_wrong_more_often(name: str) -> None:
+    cells = [(split, lift) for split in SPLITS_OF_PLANS for lift in LIFTS]
+    errors = {
+        (split, lift): count_errors(
+            SUMS[name], split=split, lift=lift, rounds=ROUNDS_OF_PLANS, seed=seed, boundary=planned(split)
+        )
+        for seed, (split, lift) in enumerate(cells, 100)
+    }
+    assert_few(errors, ROUNDS_OF_PLANS, MOST_OF_PLANS)
 
 
 def test_count_errors__boundary_of_a_single_look__is_crossed_far_more_often() -> None:
