@@ -27,6 +27,7 @@ _VARIABLE = {
     r"(?<=token=)[\w.-]+": "<token>",
     r"(?<=&revision=)\d+": "<revision>",
     r"(?i:(?<=x-revision: ))\d+": "<revision>",
+    r"(?<=windows of )[\d,]+(?= of)": "<open>",
     r'(?<="revision":) ?\d+': "0",
     r'(?<="version":) ?"\d+"': '"0"',
 }
