@@ -21,7 +21,7 @@ from experiments.results import lag
 from experiments.results.archive import refresh_results
 from experiments.results.erasure import forget_user, hold_events
 from experiments.results.forced_exposures import remove_all_forced_exposures
-from experiments.results.outcomes import refresh_outcomes, refresh_verdicts
+from experiments.results.outcomes import refresh_outcomes
 from experiments.results.unexposed import warn_of_events
 from flags import exposures
 from flags.changes.references import asking_for_segment_users, segments_changed
@@ -41,7 +41,6 @@ sources.register(names=attributes_read, variants=variants_of_recent_users)
 examinations.register("results", lag.examine, needs_schema=True)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)
-register("verdicts of experiments", refresh_verdicts)
 register("outcomes of experiments", refresh_outcomes)  # after the results are frozen
 spread_by_user(Exposure, "experiment_id", USER)
 spread_by_user(UserValue)

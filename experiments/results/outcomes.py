@@ -126,23 +126,16 @@ def compute_outcome(experiment: Experiment, at: datetime) -> Outcome:
 
 
 def refresh_outcomes(now: datetime) -> str:
-    """Compute the outcome of each started experiment that has no final one. This is a periodic task."""
+    """Compute the outcome of each started experiment that has no final one. This is a periodic task.
+
+    It looks at all verdicts, so that none is reached and gone unseen.
+    """
     final = StoredOutcome.objects.filter(is_final=True, document__has_key="log_e_values")
     known = dict(final.values_list("pk", "stopped_at"))
     started = Experiment.objects.exclude(status=Status.DRAFT).select_related("environment").order_by("pk")
     due = [experiment for experiment in started if (experiment.pk, experiment.stopped_at) not in known.items()]
     do_each(due, lambda experiment: compute_outcome(experiment, now))
     return f"computed {format_count(len(due), 'outcome')}"
-
-
-def refresh_verdicts(now: datetime) -> str:
-    """Look at the verdict of each running experiment, so that none is reached and gone unseen.
-
-    This is a periodic task.
-    """
-    running = Experiment.objects.filter(status=Status.RUNNING).select_related("environment").order_by("pk")
-    do_each(running, lambda experiment: analyse_experiment(experiment, now))
-    return f"looked at {format_count(len(running), 'verdict')}"
 
 
 def _stopped(experiments: Iterable[Experiment]) -> dict[UUID, Experiment]:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from config.models import Environment
 from experiments.models import Experiment, ResultState
 from experiments.results.analyse import analyse_experiment
-from experiments.results.outcomes import refresh_verdicts
+from experiments.results.outcomes import refresh_outcomes
 from experiments.results.types import ReachedVerdict
 from tests.admin import sign_in, text_of
 from tests.answers import data
@@ -110,9 +110,9 @@ def test_verdict__of_frozen_results__is_what_was_known(experiment: Experiment) -
 
 
 def test_periodic_task__looks_at_running_experiments(experiment: Experiment) -> None:
-    assert refresh_verdicts(FIRST) == "looked at 1 verdict"
+    assert refresh_outcomes(FIRST) == "computed 1 outcome"
     even_out(experiment)
-    refresh_verdicts(SECOND)
+    refresh_outcomes(SECOND)
 
     [verdict] = look(experiment, THIRD)
     assert (verdict.reached_at, verdict.ended_at) == (FIRST, SECOND)
