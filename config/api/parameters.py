@@ -98,7 +98,7 @@ _IF_MATCH = OpenApiParameter(
 )
 _REASON = OpenApiParameter(
     "X-Change-Reason",
-    {"type": "string", "minLength": 1, "pattern": r"^[\t -~]*[!-~][\t -~]*$"},
+    {"type": "string", "minLength": 1, "pattern": r"^(?!.*%00)[\t -~]*[!-~][\t -~]*$"},
     OpenApiParameter.HEADER,
     description=f"Why you make this change, for its history. At most {REASON_LENGTH:,} characters. "
     "Percent-encode characters other than ASCII, as UTF-8.",

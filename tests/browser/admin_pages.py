@@ -39,6 +39,7 @@ _NO_PAGES = frozenset(
         "experiments_experiment_comment",
         "experiments_experiment_comment_delete",
         "experiments_experiment_user_force",
+        "experiments_experiment_use_plan",  # below, with a plan
         # Nobody may do this, so the page of that failure is shown, and one of those is enough.
         "config_change_add",
         "config_change_delete",
@@ -70,6 +71,8 @@ def addresses() -> Iterator[str]:
     yield "flags/flag/?q=nothing-is-called-so"
     yield f"flags/flag/promote/?flags={','.join(keys[:3])}"
     yield "experiments/experiment/add/?all=true"
+    draft = Experiment.objects.filter(status="draft")[0].pk
+    yield f"experiments/experiment/{draft}/use_plan/sequential/?baseline=0.1&mde=0.1"
 
 
 def _addresses_of(pattern: URLPattern, model: type[Model]) -> Iterator[str]:

@@ -21,7 +21,7 @@ def test_planner__asked_from_the_sidebar__answers_under_an_address_that_can_be_k
     page.get_by_label("Baseline").fill("0.1")
     page.get_by_label("Users a day").fill("5000")
     page.get_by_label("Users a day").press("Enter")
-    expect(page.get_by_text("45 days")).to_be_visible()
+    expect(page.get_by_text("29 days")).to_be_visible()
     expect(page.get_by_text("an increase of 5 %, from 10 % to 10.5 %")).to_be_visible()
     page.goto(page.url)
     expect(page.get_by_text("24 days")).to_be_visible()

@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transa
 
 
 def experiment_with_users() -> Experiment:
-    """With a hundred users in each variant; 10 and 40 of them bought something."""
+    """With 200 users in each variant; 20 and 80 of them bought something."""
     experiment: Experiment = ExperimentFactory(key="button", running=True)
     at = NOON + timedelta(minutes=1)
     events = []
-    for variant, buyers in (("control", 10), ("green", 40)):
-        for number in range(100):
+    for variant, buyers in (("control", 20), ("green", 80)):
+        for number in range(200):
             user = f"{variant}-{number}"
             exposed = {"experimentId": "button", "variant": variant, "country": "DE" if number % 2 else "FR"}
             events.append(NewEvent(new_id(), user, "seen", at, at, exposed))

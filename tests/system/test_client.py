@@ -261,7 +261,7 @@ def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
     assert (status, explained.data.definition.key, explained.data.steps[0].rows) == (200, "buy", 0)
     planned_for = {"mde": 0.5, "baseline": 0.1, "type_": models.PlanExperimentType.RATE}
     status, planned = call("experiments.plan_experiment", experiment="client-experiment", **planned_for)
-    assert (status, planned.data.fixed_horizon.users_per_variant) == (200, 684)
+    assert (status, planned.data.fixed_horizon.users_per_variant) == (200, 443)
     assert [day.users for day in planned.data.detectable if not day.is_forecast] == [1]
     status, checked = call("experiments.check_experiment", "client-experiment")
     assert (status, checked.data[0].check, checked.data[0].status) == (
