@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from experiments.admin.words import describe_moment
 from experiments.lifecycle.objections import against_cutting_off
-from experiments.metrics.definition import definitions_of
-from experiments.models import Experiment
+from experiments.metrics.definition import longest_span
 from experiments.results.cut_off import find_cut_off
 from experiments.results.types import Results
 
@@ -29,16 +27,12 @@ class WindowChoice:
     objections: Sequence[str] = ()
 
 
-def has_windows(experiment: Experiment) -> bool:
-    return any(definition.span is not None for definition in definitions_of(experiment))
-
-
 def window_choices(results: Results, chosen: str, *, ships: bool) -> list[WindowChoice]:
     """Return the two choices; none where no metric has a window."""
-    if not has_windows(results.experiment):
+    span = longest_span(results.experiment)
+    if span is None:
         return []
-    spans = [metric.definition.span for metric in results.metrics]
-    last = describe_moment(results.as_of + max(filter(None, spans), default=timedelta(0)))
+    last = describe_moment(results.as_of + span)
     frozen = "The results are final at once." if ships else "Later events do not count."
     cut_off = [each.sentence for each in find_cut_off(results)] or ["No window is open."]
     shown = " Everybody gets the winner at once, so differences may shrink." if ships else ""

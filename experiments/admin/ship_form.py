@@ -14,11 +14,12 @@ from django.utils.functional import cached_property
 from config.admin.forms import ReasonField, StrictForm, TextField
 from config.admin.numbers import PercentageField
 from config.change_log.named_users import fill, part_of
-from experiments.admin.open_windows import KEEP, WindowChoice, has_windows, window_choices
+from experiments.admin.open_windows import KEEP, WindowChoice, window_choices
 from experiments.admin.words import describe_audience, describe_served
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping, describe_affected
 from experiments.lifecycle.flag_rule import is_on, removed_rules
 from experiments.lifecycle.objections import against_removal
+from experiments.metrics.definition import longest_span
 from experiments.models import Status
 from experiments.results.types import Results
 from flags.changes.experiment_rules import ShipTo
@@ -85,7 +86,7 @@ class ShipForm(StrictForm, forms.Form):
         experiment, winner = results.experiment, results.verdict.variant
         super().__init__(data, initial={"winner": winner}, label_suffix="")
         self.results, self.experiment, self.verdict, self.objections = results, experiment, winner, objections
-        if not has_windows(experiment):
+        if longest_span(experiment) is None:
             del self.fields["keep_counting"]
         if not experiment.flag:
             del self.fields["holdback"], self.fields["ship_to"]

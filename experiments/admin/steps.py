@@ -22,7 +22,7 @@ from config.admin.site import Confirmation, button, writer_here
 from config.errors import DomainError
 from config.models import ReasonSetting
 from experiments.admin.guided import GuidedPages
-from experiments.admin.open_windows import KEEP, WindowChoice, has_windows, window_choices
+from experiments.admin.open_windows import KEEP, WindowChoice, window_choices
 from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import build_panel
 from experiments.admin.ship_form import ShipForm
@@ -34,6 +34,7 @@ from experiments.lifecycle.checklist import check_experiment
 from experiments.lifecycle.decisions import is_reopenable
 from experiments.lifecycle.new_phase import open_phase
 from experiments.lifecycle.objections import find_objections
+from experiments.metrics.definition import longest_span
 from experiments.models import REOPENABLE_FOR, WHOLE, Experiment, Status
 from experiments.results.analyse import analyse_experiment
 from experiments.results.outcomes import outcome_of
@@ -163,7 +164,7 @@ class StepPages(GuidedPages, ResultPages):
             f"Stop {experiment.key} without a winner?",
             (
                 "Users are no longer assigned. Code that asks for a variant gets an error.",
-                *(() if has_windows(experiment) else ("Events after this moment do not count for the results.",)),
+                *(() if longest_span(experiment) else ("Events after this moment do not count for the results.",)),
                 *_about_flag(experiment, f"uses its other rules again{_other_rules(experiment)}"),
                 f"{_describe_reopening(experiment)} To show everyone one variant, ship it instead.",
             ),
@@ -329,7 +330,7 @@ def _fitting_shelves(experiment: Experiment) -> tuple[str, ...]:
 
 def _window_choices(experiment: Experiment, chosen: str) -> list[WindowChoice]:
     """Return what a stop without a winner can do to open windows."""
-    if experiment.status != Status.RUNNING or not has_windows(experiment):
+    if experiment.status != Status.RUNNING or longest_span(experiment) is None:
         return []
     return window_choices(analyse_experiment(experiment, timezone.now()), chosen, ships=False)
 
@@ -362,7 +363,7 @@ def _other_rules(experiment: Experiment) -> str:
 
 def _shipping(request: HttpRequest, experiment: Experiment, results: Results) -> list[str]:
     environment = current_environment(request).name
-    frozen = "" if has_windows(experiment) else " Its results are frozen: later events do not change them."
+    frozen = "" if longest_span(experiment) else " Its results are frozen: later events do not change them."
     return [
         f"The experiment stops with {results.users:,} users.{frozen}",
         "Code that asks for a variant gets the winner for everyone from now on.",

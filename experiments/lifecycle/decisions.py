@@ -26,7 +26,7 @@ from experiments.lifecycle.transitions import (
     update_status,
     writing_experiment,
 )
-from experiments.metrics.definition import definitions_of
+from experiments.metrics.definition import longest_span
 from experiments.models import REOPENABLE_FOR, Experiment, ResultState, Status
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_results
@@ -257,11 +257,11 @@ def _end_of_windows(experiment: Experiment, stopped_at: datetime) -> datetime:
 
     Raises ValidationFailed if no metric has a window.
     """
-    spans = [definition.span for definition in definitions_of(experiment) if definition.span is not None]
-    if not spans and experiment.status == Status.RUNNING:  # others are refused for their status
+    span = longest_span(experiment)
+    if span is None and experiment.status == Status.RUNNING:  # others are refused for their status
         message = "Must be left out: no metric of the experiment has a window that could be open."
         raise ValidationFailed([Detail("keepCounting", DetailCode.INVALID_VALUE, message)])
-    return stopped_at + max(spans, default=timedelta(0))
+    return stopped_at + (span or timedelta(0))
 
 
 def _moment_without_assignments(log: Writing, experiment: Experiment, clock: Callable[[], datetime] | None) -> datetime:

@@ -302,6 +302,13 @@ def definitions_of(experiment: Experiment) -> list[Definition]:
     return [Definition.parse(as_json) for as_json in experiment.definitions]
 
 
+def longest_span(experiment: Experiment) -> timedelta | None:
+    """Return how long after an exposure the last window of the user ends; None where no metric has a window."""
+    return max(
+        (definition.span for definition in definitions_of(experiment) if definition.span is not None), default=None
+    )
+
+
 def outcome_names(experiment: Experiment) -> frozenset[str]:
     """Return the names of events that are outcomes. Such events never create exposures.
 

@@ -6,6 +6,7 @@ Nothing here uses the code of the service. Shares are estimated under each candi
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,32 +35,32 @@ def always_valid_p(users: int, z: float) -> float:
     return min(1.0, math.sqrt(grown) * math.exp(-rho2() * users * z**2 / (2 * grown)))
 
 
-class Test:
+class Test(ABC):
     """Two variants: the estimates of both, and how far they are from a candidate, in standard errors."""
 
     __test__ = False
 
     @property
-    def treatment(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def treatment(self) -> float: ...
 
     @property
-    def control(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def control(self) -> float: ...
 
-    def z_of_difference(self, difference: float) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def z_of_difference(self, difference: float) -> float: ...
 
-    def z_of_ratio(self, ratio: float) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def z_of_ratio(self, ratio: float) -> float: ...
 
     @property
     def z(self) -> float:
         return self.z_of_difference(0.0)
 
+    @abstractmethod
     def limits(self, reach: float) -> tuple[float, float]:
         """Return how far the ends of a difference are searched; `reach` is half of its interval without a multiple."""
-        raise NotImplementedError
 
     def difference(self, width: float) -> tuple[float, float]:
         """Return the ends of the differences around the estimate that are at most `width` standard errors away.
