@@ -8,6 +8,8 @@ level at which all checks of this module together fail by chance in one of a tho
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -24,6 +26,7 @@ from tests.experiments.stats.splits import (
     SUMS,
     USERS_AT_ONCE,
     Boundary,
+    Data,
     Errors,
     count_errors,
     mixture,
@@ -56,24 +59,25 @@ def assert_few(errors: dict[tuple[float, float], Errors], rounds: int, share: fl
     assert sum(found.decided for found in errors.values()) <= total, errors
 
 
-@pytest.mark.parametrize("name", SUMS)
-def test_splits__twenty_looks__are_wrong_at_most_as_often_as_promised(name: str) -> None:
-    cells = [(split, lift) for split in SPLITS for lift in LIFTS]
-    errors = {
-        (split, lift): count_errors(SUMS[name], split=split, lift=lift, rounds=ROUNDS, seed=seed)
+def errors_of(
+    data: Data, splits: Sequence[float], rounds: int, boundary: Callable[[float], Boundary] = lambda split: mixture
+) -> dict[tuple[float, float], Errors]:
+    """Return the errors by split and lift, with the boundary of each split."""
+    cells = [(split, lift) for split in splits for lift in LIFTS]
+    return {
+        (split, lift): count_errors(data, split=split, lift=lift, rounds=rounds, seed=seed, boundary=boundary(split))
         for seed, (split, lift) in enumerate(cells)
     }
-    assert_few(errors, ROUNDS)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_splits__twenty_looks__are_wrong_at_most_as_often_as_promised(name: str) -> None:
+    assert_few(errors_of(SUMS[name], SPLITS, ROUNDS), ROUNDS)
 
 
 @pytest.mark.parametrize("name", QUANTILES)
 def test_splits__quantiles_at_twenty_looks__are_wrong_at_most_as_often_as_promised(name: str) -> None:
-    cells = [(split, lift) for split in SPLITS_OF_QUANTILES for lift in LIFTS]
-    errors = {
-        (split, lift): count_errors(QUANTILES[name], split=split, lift=lift, rounds=ROUNDS_OF_QUANTILES, seed=seed)
-        for seed, (split, lift) in enumerate(cells)
-    }
-    assert_few(errors, ROUNDS_OF_QUANTILES)
+    assert_few(errors_of(QUANTILES[name], SPLITS_OF_QUANTILES, ROUNDS_OF_QUANTILES), ROUNDS_OF_QUANTILES)
 
 
 def planned(split: float) -> Boundary:
@@ -85,13 +89,7 @@ def planned(split: float) -> Boundary:
 
 @pytest.mark.parametrize("name", PLANNED)
 def test_splits__twenty_looks_of_a_plan__are_hardly_wrong_more_often(name: str) -> None:
-    cells = [(split, lift) for split in SPLITS_OF_PLANS for lift in LIFTS]
-    errors = {
-        (split, lift): count_errors(
-            SUMS[name], split=split, lift=lift, rounds=ROUNDS_OF_PLANS, seed=seed, boundary=planned(split)
-        )
-        for seed, (split, lift) in enumerate(cells, 100)
-    }
+    errors = errors_of(SUMS[name], SPLITS_OF_PLANS, ROUNDS_OF_PLANS, planned)
     assert_few(errors, ROUNDS_OF_PLANS, MOST_OF_PLANS)
 
 
