@@ -211,15 +211,14 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
     groups = group_variants(measure, strata, design.control, treatments)
     before = {key: _before(groups[key], key, measure, design) for key in treatments}
     is_adjusted = design.is_adjusted and not any(map(is_suspicious, before.values()))
-    phases = [stratum.phases for stratum in inputs.strata]
     return _Compared(
         index,
         measure,
         design,
         is_fixed and not measure.is_guardrail,
-        variants={key: _sides(inputs, index, groups[key], key, phases, is_adjusted=is_adjusted) for key in keys},
+        variants={key: _sides(inputs, index, groups[key], key, is_adjusted=is_adjusted) for key in keys},
         users={key: sum(stratum.get(key, NOBODY).n for stratum in strata) for key in keys},
-        phases=phases,
+        phases=[stratum.phases for stratum in inputs.strata],
         left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
         before=before,
         is_adjusted=is_adjusted,
@@ -238,18 +237,10 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
     return left_out
 
 
-def _sides(
-    inputs: Inputs,
-    index: int,
-    group: ComparisonGroup,
-    key: str,
-    phases: Sequence[Sequence[int]],
-    *,
-    is_adjusted: bool,
-) -> _Sides:
+def _sides(inputs: Inputs, index: int, group: ComparisonGroup, key: str, *, is_adjusted: bool) -> _Sides:
     measure, looks = inputs.measures[index], _looks(inputs, index, group, key)
     arms = (group.strata.adjusted if is_adjusted else None) or group.strata.raw
-    shortages = _find_shortages(group, key, measure, inputs.design, phases)
+    shortages = _find_shortages(inputs, measure, group, key)
     contrast = _contrast_of_looks(looks, arms, key, measure, inputs.design)
     return _Sides(group, arms, looks, contrast, shortages)
 
@@ -439,17 +430,15 @@ def _describe_kept(sides: _Sides, comparison: Comparison, keys: tuple[str, str])
     return Kept(look.instant, users, difference.today is not None, contrast.is_contradicted)
 
 
-def _find_shortages(
-    group: ComparisonGroup, key: str, measure: Measure, design: Design, phases: Sequence[Sequence[int]]
-) -> Sequence[Reason]:
-    control = design.control
+def _find_shortages(inputs: Inputs, measure: Measure, group: ComparisonGroup, key: str) -> Sequence[Reason]:
+    control = inputs.design.control
     if key == control:
         return ()
     if not group.indexes:
         message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {MIN_USERS} in each."
         return [Reason(ReasonCode.TOO_FEW_USERS, message)]
-    used = sorted(phase for index in group.indexes for phase in phases[index])
-    where = f" in {name_phases(used)}" if len(group.indexes) < len(phases) else ""
+    used = sorted(phase for index in group.indexes for phase in inputs.strata[index].phases)
+    where = f" in {name_phases(used)}" if len(group.indexes) < len(inputs.strata) else ""
     return find_shortages(measure, group.strata.strata, (control, key), where=where)
 
 
